@@ -177,7 +177,7 @@ function createStoreOpeners(env: Environment, cwd: string, stateDir: string) {
       return await openS3Store({ ...s3Options(env, location), objects }, { clock: systemClock, makeScratch });
     }
     const { openDirectoryStore } = await import('./store/directory.ts');
-    return await openDirectoryStore(location.path, { make: false });
+    return await openDirectoryStore(location.path);
   };
   return {
     /**

@@ -44,7 +44,7 @@ const note = (name: string) => {
   peaks[name] = process.resourceUsage().maxRSS * 1024;
 };
 const engine = await openEmbeddedEngine({ path: join(folder, 'engine') });
-const store = await openDirectoryStore(join(folder, 'store'), { make: true });
+const store = await openDirectoryStore(join(folder, 'store'));
 const job = await readBenchJob();
 const path = join(folder, 'drop.parquet');
 /** The source's counts, which no audit takes from a drop. */

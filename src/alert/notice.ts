@@ -9,19 +9,6 @@ import { type AlertWords, type Cause, SEVERITIES, severityOf } from './cause-tab
 /** A cause in a message. The id stays the same while the cause lasts, and if it returns. */
 type Alert = Pick<Cause, 'id' | 'kind' | 'date' | 'code'> & AlertWords & { readonly first_seen: string };
 
-interface Occasion {
-  /** The same id if the same news is sent again, so that a receiver can drop the repetition. */
-  readonly id: string;
-  /** ISO 8601 in UTC. */
-  readonly at: string;
-  readonly job: string;
-  readonly dataset: string;
-  /** Address of the job's drops: the store's with the dataset. */
-  readonly place: string;
-  /** Id of the run that sends it, as in the log. */
-  readonly run?: string | undefined;
-}
-
 /** The template's file name without extension: `alert.mjml` and `alert.txt`. */
 const TEMPLATE = 'alert';
 /** If a job fails for many dates at once, a message that lists them all would be too long; chat tools refuse it. */
@@ -31,14 +18,17 @@ export type Notice = ReturnType<typeof buildNotice>;
 
 /**
  * Version 1: fields for programs, and `text` for chat tools that show that field (Slack, Mattermost, Rocket.Chat, Teams).
+ * @param occasion `id`: the same if the same news is sent again, so that a receiver can drop the repetition; `at`: ISO 8601
+ *   in UTC; `place`: address of the job's drops; `run`: id of the run that sends it, as in the log
  * @param found most severe come first; otherwise the order is kept
  * @param over sent earlier, and over now
  */
 export function buildNotice(
-  { id, at, job, dataset, place, run }: Occasion,
+  occasion: Readonly<Record<'id' | 'at' | 'job' | 'dataset' | 'place', string>> & { readonly run?: string | undefined },
   found: readonly Alert[],
   over: readonly Alert[],
 ) {
+  const { id, at, job, dataset, place, run } = occasion;
   const describe = ({ id: alert, kind, date, code, title, what, next, first_seen: since }: Alert) => {
     return { id: alert, kind, severity: severityOf(kind), date, code, title, what, next, since };
   };

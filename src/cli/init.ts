@@ -19,7 +19,7 @@ import { startProcess } from '../daemon/run-process.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, readValidJobs } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
-import { parseSmtpUrl } from '../mail/smtp-url.ts';
+import { parseSmtpUrl } from '../mail/smtp.ts';
 import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
 import { type ActionResult, type Call, type Cli, nameProgram, usage } from './context.ts';

@@ -28,7 +28,6 @@ import { type RenderOptions, renderFullReport } from '../report/render.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
-import type { Outgoing } from './mails.ts';
 import { buildMessageId } from './receipt.ts';
 import { archiveReport, pageKeyOf, type ReportPlace } from './report-copies.ts';
 import { readLook, renderReport } from './report-look.ts';
@@ -37,6 +36,13 @@ import { readLook, renderReport } from './report-look.ts';
 export interface Reader {
   readonly recipient: ReportRecipient;
   readonly correction: RenderOptions['correction'];
+}
+
+export interface Outgoing {
+  readonly to: string;
+  readonly messageId: string;
+  /** Built when it is sent: a message with attachments is large, and many recipients share its parts. */
+  build(): MailMessage;
 }
 
 /** One rendering of the report; `page`: the full report, HTML. */
@@ -169,13 +175,8 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   }
 }
 
-/** A part of a report with what is beside its drop; for a dataset that is not sealed, the date that it waits for. */
-type PartFiles =
-  | { readonly title: string; readonly pending: string }
-  | ({ readonly title: string; readonly drop: SealedDrop } & Omit<
-      FlowOptions,
-      'symbols' | 'families' | 'now' | 'job' | 'calendar' | 'signal'
-    >);
+/** What is beside the drop of a part. */
+type BesideDrop = Omit<FlowOptions, 'symbols' | 'families' | 'now' | 'job' | 'calendar' | 'signal'>;
 
 /** The models of the sealed parts. */
 export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
@@ -187,20 +188,19 @@ export async function discardContent({ state }: Run): Promise<void> {
   await rm(join(state.drops, 'report'), { recursive: true, force: true });
 }
 
-/** Fetches the files of the report. @throws Fault `DROP_RESTATING`, `DROP_DAMAGED`; StoreFault */
-export async function fetchParts(
-  run: Run,
-  job: Job,
-  report: JobReport,
-  manifest: Manifest,
-): Promise<readonly PartFiles[]> {
+/**
+ * Fetches the files of the report.
+ * @returns its parts; `pending`: of a dataset that is not sealed, the date that it waits for
+ * @throws Fault `DROP_RESTATING`, `DROP_DAMAGED`; StoreFault
+ */
+export async function fetchParts(run: Run, job: Job, report: JobReport, manifest: Manifest) {
   const { store } = run.ledger;
   const { date } = manifest;
   const { marketStructure: structure, chain: chains, keepsExpiring } = report;
   const structures = await fetchBeside(run, structure === null ? null : { dataset: structure, isNamed: true }, date);
   const chain = await fetchBeside(run, chains, date);
   const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
-  const parts: PartFiles[] = [];
+  const parts: ({ title: string; pending: string } | ({ title: string; drop: SealedDrop } & BesideDrop))[] = [];
   for (const title of datasets) {
     const isOwn = title === job.drop.dataset;
     const ledger = new Ledger(store, title);
@@ -224,12 +224,7 @@ export async function fetchParts(
  * Whether a digest has to wait: another of its datasets may still be sealed for this date. A dataset that is known to
  * be missing, empty or expired never will be, so the digest goes out and says so.
  */
-export async function isWaiting(
-  { ledger: { store } }: Run,
-  job: Job,
-  report: JobReport,
-  date: string,
-): Promise<boolean> {
+export async function isWaiting({ ledger: { store } }: Run, job: Job, report: JobReport, date: string) {
   if (report.template !== 'digest') return false;
   for (const dataset of report.datasets) {
     const ledger = new Ledger(store, dataset);
@@ -245,7 +240,7 @@ async function fetchBeside(
   run: Run,
   wanted: { readonly dataset: string; readonly isNamed: boolean } | null,
   date: string,
-): Promise<{ readonly path: string; readonly location: string; readonly isDegraded: boolean } | null> {
+): Promise<NonNullable<BesideDrop['chain']> | null> {
   if (wanted === null) return null;
   const { dataset, isNamed } = wanted;
   const manifest = await new Ledger(run.ledger.store, dataset).manifest(date);

@@ -3,22 +3,24 @@
  * in the store, then the mails. Invariant: the receipt in the store records who received what, not this machine's
  * memory. A day is worth a mail by the conditions of its report (`only_when`, `on_empty`), and for those who were mailed an
  * earlier revision by what a restatement changed since.
+ *
+ * Of the mails: this run does not resend a message whose fate is unknown; a message that was certainly not delivered is
+ * retried a few times, after all others were tried; no recipient waits behind one who cannot be reached.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
-import { isFault } from '../core/errors.ts';
+import { assertNotAborted, isFault } from '../core/errors.ts';
 import type { JobReport, ReportCondition, ReportRecipient } from '../job/job.ts';
+import { MailFault } from '../mail/message.ts';
 import { formatFinely, formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
 import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
 import type { Run } from '../run/run.ts';
 import type { DeliveredRecipient, Delivery } from '../state/run-result.ts';
-import type { DatedReport, Reader } from './dated-report.ts';
-import { isWaiting, listReports } from './dated-report.ts';
-import { sendAll } from './mails.ts';
+import { type DatedReport, isWaiting, listReports, type Outgoing, type Reader } from './dated-report.ts';
 import {
   claimRecipients,
   countSent,
@@ -28,21 +30,12 @@ import {
   type MailingLease,
   openReceipt,
   openReceiptLog,
+  pause,
   pendingRecipients,
   type Receipt,
   takeTurn,
 } from './receipt.ts';
 import { readArchivedParts } from './report-copies.ts';
-
-/** Who asks for the mails. */
-interface Asked {
-  /** A newer session is sealed, and a run returns to this one. */
-  readonly past: boolean;
-  /** An operator chose the date. */
-  readonly byHand: boolean;
-  /** Mail only this address, even if it received the report. */
-  readonly only: string | undefined;
-}
 
 /** Of a date that is not sealed, unless `rest` says otherwise. */
 export function createDelivery({ template }: JobReport, date: string, rest: Partial<Delivery>): Delivery {
@@ -53,7 +46,16 @@ export function createDelivery({ template }: JobReport, date: string, rest: Part
   };
 }
 
-export async function deliverDate(run: Run, dated: DatedReport, { past, byHand, only }: Asked): Promise<Delivery> {
+/**
+ * @param asked `past`: a newer session is sealed, and a run returns to this one; `byHand`: an operator chose the date;
+ * `only`: mail only this address, even if it received the report
+ */
+export async function deliverDate(
+  run: Run,
+  dated: DatedReport,
+  asked: { readonly past: boolean; readonly byHand: boolean; readonly only: string | undefined },
+): Promise<Delivery> {
+  const { past, byHand, only } = asked;
   const { job, report, manifest, late, place } = dated;
   const { date, revision } = manifest;
   const { value: before } = await openReceiptLog(run.ledger.store, place).read();
@@ -130,7 +132,7 @@ async function chooseReaders(
   recipients: readonly ReportRecipient[],
   models: readonly FlowReport[],
   isForAll: boolean,
-): Promise<{ readonly readers: readonly Reader[]; readonly skipped: string | null }> {
+) {
   const { ledger, log } = turn.run;
   const reason = findReasonToSkip(report, models);
   const numbers = listUncomputable(report, models);
@@ -165,6 +167,9 @@ async function chooseReaders(
   return { readers, skipped: leftOut.size === 0 ? null : [...leftOut.keys()].join('; ') };
 }
 
+/** Enough to distinguish the few copies of one directory. */
+const WORKER_PLACE_DIGITS = 8;
+
 /**
  * The id of this worker: created once and kept in the state directory, plus a hash of where the file is. A copy of the
  * directory, from a backup or an image, is another worker, which may run at the same time.
@@ -174,14 +179,9 @@ async function readWorker(path: string): Promise<string> {
   const made = kept ? kept.trim() : randomUUID();
   if (!kept) await writeWholeFile(path, made);
   const { dev, ino } = await stat(path);
-  const place = createHash('sha256')
-    .update(JSON.stringify([hostname(), dev, ino]))
-    .digest('hex');
-  return `${made}-${place.slice(0, WORKER_PLACE_DIGITS)}`;
+  const place = createHash('sha256').update(JSON.stringify([hostname(), dev, ino]));
+  return `${made}-${place.digest('hex').slice(0, WORKER_PLACE_DIGITS)}`;
 }
-
-/** Enough to distinguish the few copies of one directory. */
-const WORKER_PLACE_DIGITS = 8;
 
 /**
  * A number that the day does not have (no earlier session, no call traded) fulfills no condition: no mail on a guess. A
@@ -195,10 +195,7 @@ export function isFulfilled({ number, above, below }: ReportCondition, report: F
 }
 
 /** The numbers in the conditions that cannot be computed, by name: the report is mailed because of them. */
-export function listUncomputable(
-  { onlyWhen }: Pick<JobReport, 'onlyWhen'>,
-  reports: readonly FlowReport[],
-): readonly string[] {
+export function listUncomputable({ onlyWhen }: Pick<JobReport, 'onlyWhen'>, reports: readonly FlowReport[]) {
   const numbers = onlyWhen.map(({ number }) => number);
   return [...new Set(numbers)].filter((number) => reports.some((report) => isUncomputable(report, number)));
 }
@@ -283,4 +280,104 @@ function describeChange(title: string, number: ReportNumber, from: FlowReport, t
   const texts = { name, before: formatNumber(before, unit), after: formatNumber(after, unit) };
   if (texts.before !== texts.after || before === null || after === null) return texts;
   return { name, before: formatFinely(before, unit), after: formatFinely(after, unit) };
+}
+
+/**
+ * Total time that a run keeps retrying: longer than greylisting (RFC 6647) usually takes, because the next run of a
+ * nightly job is a day away.
+ */
+const DEFAULT_PATIENCE_MS = 600_000;
+/** Wait before the second attempt; four times as long before each further one, capped, and jittered downwards. */
+const BACKOFF_MS = 5_000;
+const MAX_BACKOFF_MS = 120_000;
+/**
+ * After this many messages in a row without an answer the server counts as down; the rest would only wait for it too.
+ */
+const MAX_SILENCES = 2;
+
+/**
+ * Never sends a message again that may have been delivered.
+ * @param results what became of each recipient; also when it throws, of those that were settled
+ * @throws StoreFault, Fault `INTERRUPTED`, `MAIL_TAKEN_OVER`
+ */
+async function sendAll(turn: MailingLease, outgoing: readonly Outgoing[], results: Map<string, DeliveredRecipient>) {
+  const { run } = turn;
+  let patienceMs = run.mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
+  let left = await sendRound(turn, outgoing, results);
+  for (let retry = 1; left.length > 0; retry += 1) {
+    const waitMs = backoffMs(retry, Math.random);
+    patienceMs -= waitMs;
+    if (patienceMs < 0) break;
+    await pause(run, waitMs);
+    left = await sendRound(turn, left, results);
+  }
+  for (const one of left) {
+    const { to } = one;
+    const reason = results.get(to)?.detail ?? '';
+    // To other workers, an undelivered message must not look as if it were still being sent.
+    await turn.note([one], 'failed', reason);
+    run.log.error({ event: 'mail-failed', fate: 'unreachable', to, reason }, `mail to ${to} failed: ${reason}`);
+  }
+}
+
+/** @param retry number of the retry, from 1 @param random in [0, 1), for the jitter */
+export function backoffMs(retry: number, random: () => number): number {
+  return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
+}
+
+/** @returns the messages that the next round retries */
+async function sendRound(turn: MailingLease, outgoing: readonly Outgoing[], results: Map<string, DeliveredRecipient>) {
+  const again: Outgoing[] = [];
+  let silences = 0;
+  for (const [index, next] of outgoing.entries()) {
+    assertNotAborted(turn.run.signal);
+    const { result, fate } = await sendOne(turn, next, results);
+    silences = fate === 'unreachable' || fate === 'unknown' ? silences + 1 : 0;
+    if (fate === 'later' || fate === 'unreachable') again.push(next);
+    const rest = outgoing.slice(index + 1);
+    if (fate === 'settings') {
+      // A server that rejects the settings rejects every message.
+      for (const { to } of rest) results.set(to, { ...result, to });
+      for (const other of [...again, next, ...rest])
+        await turn.note([other], 'failed', results.get(other.to)?.detail ?? '');
+      return [];
+    }
+    if (silences >= MAX_SILENCES) {
+      for (const { to } of rest) if (!results.has(to)) results.set(to, { ...result, to });
+      return [...again, ...rest];
+    }
+  }
+  return again;
+}
+
+async function sendOne(turn: MailingLease, message: Outgoing, results: Map<string, DeliveredRecipient>) {
+  const { run, receipt } = turn;
+  const { date } = receipt;
+  const { to } = message;
+  await turn.note([message], 'sending', '');
+  try {
+    const answer = await run.mailer.send(message.build(), { confirm: async () => await turn.confirm() });
+    const { status, detail } = answer;
+    const written = 'file' in answer ? { file: answer.file } : {};
+    const result = { to, outcome: status, detail, ...written };
+    // The outcome holds, even if the write below fails.
+    results.set(to, result);
+    await turn.note([message], status, detail);
+    run.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
+    return { result, fate: 'answered' as const };
+  } catch (error) {
+    if (!(error instanceof MailFault)) throw error;
+    const { code, fate, message: reason, hint } = error;
+    // This run retries deferred mail, and reports it as failed at the end if it stays deferred.
+    if (fate === 'later' || fate === 'unreachable')
+      run.log.warn(
+        { event: 'mail-put-off', code, fate, to, reason },
+        `mail to ${to} was deferred and will be retried: ${reason}`,
+      );
+    else run.log.error({ event: 'mail-failed', code, fate, to, reason }, `mail to ${to} failed: ${reason}`);
+    run.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
+    const result = { to, outcome: 'failed' as const, detail: [reason, hint].filter(Boolean).join(' ') };
+    results.set(to, result);
+    return { result, fate };
+  }
 }

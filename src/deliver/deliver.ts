@@ -11,6 +11,7 @@ import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { isSession } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
+import { readFailure } from '../core/failure.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
@@ -61,10 +62,7 @@ export function assertMayMail(run: Pick<Run, 'mailer' | 'mailFrom'>, job: Job, o
   assertAllowedRecipients(run.mailer, addresses);
 }
 
-/**
- * The report of a date as this address, or the first recipient, would receive it. Sends no mail.
- * @throws Fault `REPORT_PENDING`
- */
+/** The report of a date as this address, or the first recipient, would receive it. @throws Fault `REPORT_PENDING` */
 export async function previewReport(run: Run, job: Job, report: JobReport, { date, only }: DeliverOptions) {
   const chosen = await chooseDate(run, job, date);
   const recipient = only === undefined ? report.to[0] : chooseReader(report, parseAddress('to', only).address);
@@ -79,12 +77,7 @@ export async function previewReport(run: Run, job: Job, report: JobReport, { dat
   }
 }
 
-async function deliverReport(
-  run: Run,
-  job: Job,
-  report: JobReport,
-  { date, only, restated }: DeliverOptions,
-): Promise<readonly Delivery[]> {
+async function deliverReport(run: Run, job: Job, report: JobReport, { date, only, restated }: DeliverOptions) {
   if (date !== undefined || only !== undefined) {
     const chosen = await chooseDate(run, job, date);
     if (chosen === undefined) return [];
@@ -106,14 +99,12 @@ async function deliverReport(
       (fault) => {
         // A wrong setting stops all; after any other fault the other dates go on.
         if (fault.kind === 'usage') throw fault;
-        const { code, hint } = fault;
-        const message = run.redact(fault.message);
+        const { code, message, hint } = readFailure(fault, run.redact);
         run.log.error(
           { event: 'report-failed', date: day, code, reason: message },
           `${day}: the report failed: ${message}`,
         );
-        const next = hint === undefined ? {} : { hint: run.redact(hint) };
-        return createDelivery(report, day, { late, error: { code, message, ...next } });
+        return createDelivery(report, day, { late, error: { code, message, ...(hint && { hint }) } });
       },
     );
     // A past date with nothing left to do is no news.
@@ -134,13 +125,12 @@ function isNothing({ recipients, leftToOther, pending, skipped, error }: Deliver
  * the run returns to this one. `pending`: sessions that are over but not sealed; no mail is sent for them
  */
 async function listDueDates(run: Run, job: Job, report: JobReport, wanted: ReadonlySet<string> | undefined) {
-  const { sealed, pending } = await readSessions(run);
+  const { sealed, pending, isLate } = await readSessions(run);
   const newest = sealed.at(-1);
   if (newest === undefined) return { due: [], pending: [] };
   const from = (await findFirstDate(run, job, identifyReport(report))) ?? newest;
   const oldest = addDays(newest, -LOOKBACK_DAYS);
   const isDue = (date: string) => (wanted === undefined || wanted.has(date)) && date >= from && date >= oldest;
-  const isLate = createLateness(sealed, pending);
   return {
     due: sealed.filter(isDue).map((date) => ({ date, late: isLate(date), past: date !== newest })),
     pending: pending.filter(isDue),
@@ -152,11 +142,11 @@ async function listDueDates(run: Run, job: Job, report: JobReport, wanted: Reado
  * @throws Fault `REPORT_PENDING`
  */
 async function chooseDate(run: Run, job: Job, date: string | undefined) {
-  const { sealed, pending } = await readSessions(run);
+  const { sealed, isLate } = await readSessions(run);
   const chosen = date ?? sealed.at(-1);
   if (chosen === undefined) return undefined;
   const manifest = await run.ledger.manifest(chosen);
-  if (manifest) return { manifest, late: createLateness(sealed, pending)(chosen) };
+  if (manifest) return { manifest, late: isLate(chosen) };
   throw new Fault(
     'REPORT_PENDING',
     `${chosen} of ${job.drop.dataset} is not sealed, so there is nothing to report on yet`,
@@ -171,12 +161,9 @@ async function readSessions({ ledger, calendar }: Run) {
   const pending = [...entries.values()].flatMap(({ date, condition }) =>
     condition === 'pending' && !sealed.includes(date) && isSession(date, calendar) ? [date] : [],
   );
-  return { sealed, pending };
-}
-
-/** Whether a newer session is over. */
-function createLateness(...over: readonly (readonly string[])[]): (date: string) => boolean {
-  return (date) => over.flat().some((other) => other > date);
+  /** Whether a newer session is over. */
+  const isLate = (date: string) => [...sealed, ...pending].some((other) => other > date);
+  return { sealed, pending, isLate };
 }
 
 /** The first date that a run reported on. Keys are sorted by date, so it is found early. */

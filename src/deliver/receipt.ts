@@ -144,11 +144,7 @@ export function recordRecipient(receipt: Receipt, address: string, entry: Receip
  * ended between the message and the receipt, or no answer came. A repetition that can be recognised is better than a
  * lost report.
  */
-export function pendingRecipients(
-  receipt: Receipt | undefined,
-  revision: number,
-  addresses: readonly string[],
-): readonly string[] {
+export function pendingRecipients(receipt: Receipt | undefined, revision: number, addresses: readonly string[]) {
   const known = receipt?.revision === revision ? receipt.recipients : {};
   const keys = addresses.map(formatRecipientKey);
   return addresses.filter((_, at) => {

@@ -94,7 +94,7 @@ export async function readArchivedPage(store: Store, job: string, choice: Archiv
   const date = choice.date ?? all[0]?.date;
   const ofDate = all.filter((copy) => copy.date === date);
   const matching = ofDate.filter(
-    ({ report, revision }) => report === (choice.report ?? report) && revision === (choice.revision ?? revision),
+    (copy) => copy.report === (choice.report ?? copy.report) && copy.revision === (choice.revision ?? copy.revision),
   );
   const reports = [...new Set(matching.map(({ report }) => report))];
   if (reports.length > 1) {
@@ -107,27 +107,15 @@ export async function readArchivedPage(store: Store, job: string, choice: Archiv
   const [key] = first ? await listCopies(store, { job, ...first }, 'html') : [];
   const bytes = key === undefined ? undefined : await store.get(key);
   if (first && bytes) return { ...first, html: Buffer.from(bytes).toString('utf8') };
-  throw describeAbsence(store, job, choice, ofDate.length > 0 ? ofDate : all);
-}
-
-function describeAbsence(
-  store: Store,
-  job: string,
-  { date, report, revision }: ArchiveChoice,
-  there: readonly ReportName[],
-): Fault {
-  const wanted = [
-    ...(date === undefined ? [] : [`of ${date}`]),
-    ...(report === undefined ? [] : [`named ${report}`]),
-    ...(revision === undefined ? [] : [`of revision ${revision}`]),
-  ].map((words) => `${words} `);
+  const there = ofDate.length > 0 ? ofDate : all;
+  const { report, revision } = choice;
+  const wanted = [choice.date && `of ${date} `, report && `named ${report} `, revision && `of revision ${revision} `];
   const named = there.slice(0, NAMED_REPORTS).map((copy) => `${copy.date} ${copy.report} revision ${copy.revision}`);
   const more = there.length > NAMED_REPORTS ? `, and ${there.length - NAMED_REPORTS} more` : '';
-  return new Fault('REPORT_NOT_ARCHIVED', `${store.url} has no copy of a report ${wanted.join('')}that ${job} mailed`, {
-    kind: 'usage',
-    hint:
-      there.length === 0
-        ? `Nothing was mailed yet: \`flowdrop report ${job} --preview DIR\` shows what would be.`
-        : `Available: ${named.join('; ')}${more}.`,
-  });
+  const what = `${store.url} has no copy of a report ${wanted.filter(Boolean).join('')}that ${job} mailed`;
+  const hint =
+    there.length === 0
+      ? `Nothing was mailed yet: \`flowdrop report ${job} --preview DIR\` shows what would be.`
+      : `Available: ${named.join('; ')}${more}.`;
+  throw new Fault('REPORT_NOT_ARCHIVED', what, { kind: 'usage', hint });
 }

@@ -76,29 +76,27 @@ function describeShades(chosen: string | null): readonly string[] {
   return shades.length === 0 ? [] : [`accent ${chosen} is shown as ${shades.join(' and ')}, so that it can be read`];
 }
 
+function unusable(code: 'LOGO_INVALID' | 'TEMPLATE_INVALID', message: string, hint: string, cause?: unknown): Fault {
+  return new Fault(code, message, { kind: 'usage', hint, cause });
+}
+
 async function readLogo(path: string): Promise<Uint8Array> {
-  try {
-    const { size } = await stat(path);
-    if (size <= MAX_LOGO_BYTES) return await readFile(path);
-    throw new Fault('LOGO_INVALID', `${path}: the logo has ${size} bytes; at most ${MAX_LOGO_BYTES} are allowed`, {
-      ...{ kind: 'usage', hint: 'Save it smaller: it is shown at most 220 pixels wide.' },
+  const read = async <T>(reading: Promise<T>): Promise<T> =>
+    await reading.catch((cause: unknown) => {
+      const what = `${path}: the logo cannot be read: ${describeError(cause)}`;
+      throw unusable('LOGO_INVALID', what, 'A logo is a file; its path is relative to the job file.', cause);
     });
-  } catch (error) {
-    if (error instanceof Fault) throw error;
-    throw new Fault('LOGO_INVALID', `${path}: the logo cannot be read: ${describeError(error)}`, {
-      ...{ kind: 'usage', cause: error, hint: 'A logo is a file; its path is relative to the job file.' },
-    });
-  }
+  const { size } = await read(stat(path));
+  if (size <= MAX_LOGO_BYTES) return await read(readFile(path));
+  const what = `${path}: the logo has ${size} bytes; at most ${MAX_LOGO_BYTES} are allowed`;
+  throw unusable('LOGO_INVALID', what, 'Save it smaller: it is shown at most 220 pixels wide.');
 }
 
 async function listFiles(folder: string): Promise<readonly string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    throw new Fault('TEMPLATE_INVALID', `${folder}: the templates cannot be read: ${describeError(error)}`, {
-      ...{ kind: 'usage', cause: error, hint: '`templates` is a folder; its path is relative to the job file.' },
-    });
-  }
+  return await readdir(folder).catch((cause: unknown) => {
+    const what = `${folder}: the templates cannot be read: ${describeError(cause)}`;
+    throw unusable('TEMPLATE_INVALID', what, '`templates` is a folder; its path is relative to the job file.', cause);
+  });
 }
 
 /** A misspelled name would change nothing, and nobody would notice. */
@@ -107,16 +105,10 @@ async function assertKnownFiles(folder: string, templatesDir: string): Promise<v
   // Editors and file managers leave hidden files.
   const own = (await listFiles(folder)).filter((name) => !name.startsWith('.'));
   const texts = await Promise.all(own.map(async (name) => await readFile(join(folder, name), 'utf8').catch(() => '')));
-  for (const name of own) {
-    if (known.includes(name) || texts.some((text) => text.includes(`./${name}`))) continue;
-    throw new Fault(
-      'TEMPLATE_INVALID',
-      `${join(folder, name)} has no effect: it has the name of no template, and no template includes it`,
-      {
-        ...{ kind: 'usage', hint: `Rename or remove it. Names of templates: ${known.join(', ')}.` },
-      },
-    );
-  }
+  const stray = own.find((name) => !known.includes(name) && !texts.some((text) => text.includes(`./${name}`)));
+  if (stray === undefined) return;
+  const what = `${join(folder, stray)} has no effect: it has the name of no template, and no template includes it`;
+  throw unusable('TEMPLATE_INVALID', what, `Rename or remove it. Names of templates: ${known.join(', ')}.`);
 }
 
 async function renderSamples(report: JobReport, look: ReportLook, templatesDir: string): Promise<void> {
@@ -132,17 +124,15 @@ async function renderSamples(report: JobReport, look: ReportLook, templatesDir: 
   const whole = { ...usual, ...corrected, correction: { fromRevision: 1, changes: [] } };
   const texts = await renderSample(report, buildDoubtfulDay(dataset), whole);
   for (const [name, text] of Object.entries(texts)) {
+    const made = `${look.templates}: the ${name} made from these templates`;
     if (name !== 'text' && text.includes(SAMPLE_MARKUP)) {
-      throw refuse(look, name, 'prints text from the data as markup', 'Print values with <%= instead of <%~.');
+      const hint = 'Print values with <%= instead of <%~.';
+      throw unusable('TEMPLATE_INVALID', `${made} prints text from the data as markup`, hint);
     }
     for (const { fact, what, beside } of FACTS) {
       if (text.toLowerCase().includes(fact) || !text.includes(beside)) continue;
-      throw refuse(
-        look,
-        name,
-        `does not say ${what}`,
-        'Print it.stamp.label, it.sentences and it.lead.basis of each report, as the shipped templates do.',
-      );
+      const hint = 'Print it.stamp.label, it.sentences and it.lead.basis of each report, as the shipped templates do.';
+      throw unusable('TEMPLATE_INVALID', `${made} does not say ${what}`, hint);
     }
   }
 }
@@ -153,13 +143,6 @@ const FACTS = [
   { fact: SAMPLE_FILTER, what: 'that a report covers only part of the market', beside: '' },
   { fact: 'traded contracts only', what: 'that its GEX covers traded contracts only', beside: SAMPLE_GEX },
 ];
-
-function refuse({ templates }: ReportLook, name: string, what: string, hint: string): Fault {
-  return new Fault('TEMPLATE_INVALID', `${templates}: the ${name} made from these templates ${what}`, {
-    kind: 'usage',
-    hint,
-  });
-}
 
 async function renderSample({ template }: JobReport, day: FlowReport, options: RenderOptions) {
   const { dataset } = day.drop;

@@ -73,17 +73,12 @@ export function parseAddress(field: 'from' | 'to', value: string) {
   const groups = ADDRESS.exec(value.trim())?.groups;
   const address = groups?.['bare'] ?? groups?.['inner'];
   if (address === undefined) {
-    throw new Fault(
-      'MAIL_ADDRESS_INVALID',
-      `mail: ${field} is ${JSON.stringify(value)}, which is not one mail address`,
-      {
-        kind: 'usage',
-        hint:
-          field === 'from'
-            ? 'Set FLOWDROP_MAIL_FROM to one address, as name@example.com or Name <name@example.com>.'
-            : 'Write one address, as name@example.com or Name <name@example.com>; several recipients are several entries.',
-      },
-    );
+    const what = `mail: ${field} is ${JSON.stringify(value)}, which is not one mail address`;
+    const hint =
+      field === 'from'
+        ? 'Set FLOWDROP_MAIL_FROM to one address, as name@example.com or Name <name@example.com>.'
+        : 'Write one address, as name@example.com or Name <name@example.com>; several recipients are several entries.';
+    throw new Fault('MAIL_ADDRESS_INVALID', what, { kind: 'usage', hint });
   }
   const name = (groups?.['name'] ?? '').trim();
   return { name: name.startsWith('"') ? name.slice(1, -1).replace(/\\(.)/gu, '$1') : name, address };
@@ -99,11 +94,9 @@ export function parseMailDomains(text: string): readonly string[] {
     .filter((domain) => domain !== '');
   const wrong = domains.find((domain) => !DOMAIN.test(domain));
   if (wrong === undefined && domains.length > 0) return domains;
-  throw new Fault(
-    'SETTING_INVALID',
-    `FLOWDROP_MAIL_DOMAINS is ${JSON.stringify(text)}${wrong === undefined ? '' : `, and "${wrong}" is not a domain`}`,
-    { kind: 'usage', hint: 'Separate domains with commas: example.com,desk.example.org.' },
-  );
+  const what = `${JSON.stringify(text)}${wrong === undefined ? '' : `, and "${wrong}" is not a domain`}`;
+  const hint = 'Separate domains with commas: example.com,desk.example.org.';
+  throw new Fault('SETTING_INVALID', `FLOWDROP_MAIL_DOMAINS is ${what}`, { kind: 'usage', hint });
 }
 
 /** Restricts the mailer to these domains. */
@@ -124,11 +117,9 @@ export function assertAllowedRecipients(mailer: Pick<Mailer, 'allowedDomains'>, 
   if (allowed === undefined) return;
   const refused = addresses.filter((address) => !allowed.includes(domainOf(address)));
   if (refused.length === 0) return;
-  throw new Fault(
-    'MAIL_DOMAIN_REFUSED',
-    `no mail was sent: FLOWDROP_MAIL_DOMAINS does not allow ${refused.join(', ')}; allowed: ${allowed.join(', ')}`,
-    { kind: 'usage', hint: 'Take the address out of the job file, or add its domain to FLOWDROP_MAIL_DOMAINS.' },
-  );
+  const what = `FLOWDROP_MAIL_DOMAINS does not allow ${refused.join(', ')}; allowed: ${allowed.join(', ')}`;
+  const hint = 'Take the address out of the job file, or add its domain to FLOWDROP_MAIL_DOMAINS.';
+  throw new Fault('MAIL_DOMAIN_REFUSED', `no mail was sent: ${what}`, { kind: 'usage', hint });
 }
 
 /** The domain of an address with or without a name, in lower case. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */

@@ -55,21 +55,11 @@ class UnmetWrite extends TypeError {
   override readonly name = 'UnmetWrite';
 }
 
-/**
- * Opens the store at `path`.
- * @param make whether to create a missing directory at once; otherwise the first object creates it, and until then it
- *   reads as an empty store
- * @throws StoreFault
- */
-export async function openDirectoryStore(
-  path: string,
-  { make = true }: { readonly make?: boolean | undefined } = {},
-): Promise<Store> {
-  const root = resolve(path);
-  const store = new DirectoryStore(root);
+/** The first object creates a missing directory; until then it reads as an empty store. @throws StoreFault */
+export async function openDirectoryStore(path: string): Promise<Store> {
+  const store = new DirectoryStore(resolve(path));
   // A file in its place is a fault, too.
-  if (make || (await store.hasRoot('open'))) await attemptLocal('open', root, () => makeDurableFolder(root));
-  await store.hasRoot('open');
+  if (await store.hasRoot('open')) await attemptLocal('open', store.url, () => makeDurableFolder(store.url));
   return store;
 }
 
@@ -98,11 +88,7 @@ class DirectoryStore implements Store {
     return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
   }
 
-  async put(
-    key: string,
-    body: ObjectBody,
-    { signal }: { readonly signal?: AbortSignal | undefined } = {},
-  ): Promise<void> {
+  async put(key: string, body: ObjectBody, { signal }: { readonly signal?: AbortSignal | undefined } = {}) {
     await this.#write('put', key, 'bytes' in body ? body.bytes : body.path, { signal });
   }
 
@@ -163,7 +149,7 @@ class DirectoryStore implements Store {
    */
   async hasRoot(operation: string): Promise<boolean> {
     const found = await attemptLocal(operation, this.url, () => {
-      return this.#isMade ? stat(this.url) : ifCodes(['ENOENT'], stat(this.url));
+      return this.#isMade ? stat(this.url) : ifPresent(stat(this.url), ['ENOENT']);
     });
     this.#isMade = found !== undefined;
     return this.#isMade;
@@ -191,6 +177,7 @@ class DirectoryStore implements Store {
       }
     };
     const written = await attemptLocal(operation, path, write, signal);
+    this.#isMade = true;
     await this.#sweep(dirname(path));
     return written;
   }
@@ -321,24 +308,15 @@ async function removeEmptyFolders(folder: string, root: string): Promise<void> {
   }
 }
 
-async function ifPresent<T>(reading: Promise<T>): Promise<T | undefined> {
-  return await ifCodes(ABSENT, reading);
-}
-
 /** `undefined` after a system error with one of these codes. */
-async function ifCodes<T>(codes: readonly string[], reading: Promise<T>): Promise<T | undefined> {
+async function ifPresent<T>(reading: Promise<T>, codes: readonly string[] = ABSENT): Promise<T | undefined> {
   return await reading.catch((error: unknown) => {
     if (hasErrorCode(error, ...codes)) return undefined;
     throw error;
   });
 }
 
-async function attemptLocal<T>(
-  operation: string,
-  target: string,
-  act: () => Promise<T>,
-  signal?: AbortSignal,
-): Promise<T> {
+async function attemptLocal<T>(operation: string, target: string, act: () => Promise<T>, signal?: AbortSignal) {
   return await attempt(operation, target, signal, (error) => ({ cause: error, hint: hintFor(error) }), act);
 }
 

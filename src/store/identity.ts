@@ -45,34 +45,27 @@ export interface StorePlace {
 }
 
 /**
- * Identifies the store and wraps it with checks. If `look` leaves it without an identity, it is returned unchanged.
+ * Identifies the store, and creates or records its identity as `use` allows. Wraps it with checks; if `look` leaves it
+ * without an identity, it is returned unchanged.
  * @throws Fault `STORE_CHANGED`, `STORE_FORMAT`, `STORE_UNFIT`, StoreFault
  */
 export async function holdStore(store: Store, place: StorePlace, use: StoreUse, clock: Clock): Promise<Store> {
-  const id = await identifyStore(store, place, use);
-  return id === undefined ? store : holdAt(store, place.kind, id, clock);
-}
-
-/**
- * Reads the identity of a store, and creates or records it as `use` allows.
- * @returns its id; `undefined` if it has none and needs none
- * @throws Fault `STORE_CHANGED`, `STORE_FORMAT`, `STORE_UNFIT`, StoreFault
- */
-async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
-  const path = knownPath(place);
+  const { kind, address, stateDir } = place;
+  const name = createHash('sha256').update(address).digest('hex').slice(0, 16);
+  const path = join(stateDir, 'stores', `${name}.json`);
   const known = (await readJsonFile(path, knownSchema))?.id;
   const found = await readStoreId(store);
   const isKept = found.id !== undefined && (known === undefined || found.id === known);
   if (!isKept && use !== 'new' && (known !== undefined || found.text !== undefined)) {
-    throw createStoreChange(store, place.kind, known, found);
+    throw createStoreChange(store, kind, known, found);
   }
-  if (use === 'look') return found.id;
+  if (use === 'look') return found.id === undefined ? store : holdAt(store, kind, found.id, clock);
   const id = found.id ?? (await makeStoreId(store, place, found));
   if (id !== known) {
     await assertWriteOnce(store, id);
     await writeWholeFile(path, `${JSON.stringify({ store: store.url, id })}\n`);
   }
-  return id;
+  return holdAt(store, kind, id, clock);
 }
 
 /** Costs one request. A store that overwrites the identity gets the same one. @throws Fault `STORE_UNFIT`, StoreFault */
@@ -83,9 +76,8 @@ async function assertWriteOnce(store: Store, id: string): Promise<void> {
     throw createUnfit(`${store.url}: a write-once object was overwritten`);
 }
 
-/** Whether a failure means that the store was replaced: then nothing else in the run can succeed. */
 function isStoreChange(error: unknown): boolean {
-  return error instanceof Fault && error.code === 'STORE_CHANGED';
+  return isFault(error) && error.code === 'STORE_CHANGED';
 }
 
 /**
@@ -101,18 +93,11 @@ export async function attempt<T>(action: () => Promise<T>, onFault: (fault: Faul
   }
 }
 
-interface FoundIdentity {
-  readonly id: string | undefined;
-  /** The file's text; `undefined` if there is no file. */
-  readonly text: string | undefined;
-}
-
-/** @throws Fault `STORE_FORMAT`, StoreFault */
-export async function readStoreId(store: Store): Promise<FoundIdentity> {
+/** The id, and the text of the file; `undefined` if there is none. @throws Fault `STORE_FORMAT`, StoreFault */
+export async function readStoreId(store: Store) {
   const bytes = await store.get(STORE_IDENTITY_KEY);
-  if (bytes === undefined) return { id: undefined, text: undefined };
-  const text = Buffer.from(bytes).toString('utf8');
-  const { data } = identitySchema.safeParse(tryParseJson(text));
+  const text = bytes && Buffer.from(bytes).toString('utf8');
+  const { data } = identitySchema.safeParse(tryParseJson(text ?? ''));
   if (data && data.format !== FORMAT) {
     throw new Fault(
       'STORE_FORMAT',
@@ -123,7 +108,9 @@ export async function readStoreId(store: Store): Promise<FoundIdentity> {
   return { id: data?.id, text };
 }
 
-async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdentity): Promise<string> {
+type StoreId = Awaited<ReturnType<typeof readStoreId>>;
+
+async function makeStoreId(store: Store, { kind }: StorePlace, found: StoreId): Promise<string> {
   const id = randomUUID();
   const bytes = formatIdentity(id);
   if (found.text !== undefined) await store.put(STORE_IDENTITY_KEY, { bytes });
@@ -144,7 +131,7 @@ function createStoreChange(
   store: Store,
   kind: StorePlace['kind'],
   expected: string | undefined,
-  { id, text }: FoundIdentity,
+  { id, text }: StoreId,
 ): Fault {
   const seen = id === undefined ? (text === undefined ? 'there is none' : 'it cannot be read') : `it is ${id}`;
   const wanted = expected === undefined ? 'the id of a store' : `the id ${expected}`;
@@ -159,10 +146,6 @@ function createStoreChange(
       hint: `${where}, then start the same command again. If the store was moved, emptied or replaced on purpose: \`flowdrop run JOB --new-store\`.`,
     },
   );
-}
-
-function knownPath({ stateDir, address }: StorePlace): string {
-  return join(stateDir, 'stores', `${createHash('sha256').update(address).digest('hex').slice(0, 16)}.json`);
 }
 
 function holdAt(store: Store, kind: StorePlace['kind'], id: string, clock: Clock): Store {

@@ -87,14 +87,13 @@ function invalid(key: string, what: string): Fault {
   });
 }
 
-export interface S3Location {
-  readonly kind: 's3';
-  readonly bucket: string;
-  /** Without leading and trailing slashes; may be empty. */
-  readonly prefix: string;
-}
-
-export type StoreLocation = S3Location | { readonly kind: 'directory' /** Absolute path. */; readonly path: string };
+export type StoreLocation =
+  | {
+      readonly kind: 's3';
+      readonly bucket: string /** Without slashes at its ends; may be empty. */;
+      readonly prefix: string;
+    }
+  | { readonly kind: 'directory' /** Absolute path. */; readonly path: string };
 
 const SCHEME = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<rest>.*)$/is;
 /** A single letter is a Windows drive, not a scheme. */
@@ -136,20 +135,13 @@ function parseS3(value: string, rest: string): StoreLocation {
   if (!BUCKET.test(bucket)) throw invalidLocation(value, 'names a bucket that is not a valid bucket name');
   const prefix = slash < 0 ? '' : rest.slice(slash + 1).replace(/\/+$/, '');
   if (/[?#]/.test(prefix)) throw invalidLocation(value, 'has ? or # in it; settings of S3 belong in the environment');
-  if (prefix !== '') assertPrefixIsKey(value, prefix);
-  return { kind: 's3', bucket, prefix };
-}
-
-function assertPrefixIsKey(value: string, prefix: string): void {
   try {
-    assertKey(prefix);
+    if (prefix !== '') assertKey(prefix);
   } catch (cause) {
-    throw invalidLocation(
-      value,
-      'has a prefix with an empty, . or .. segment, or with characters that no key may have',
-      cause,
-    );
+    const what = 'has a prefix with an empty, . or .. segment, or with characters that no key may have';
+    throw invalidLocation(value, what, cause);
   }
+  return { kind: 's3', bucket, prefix };
 }
 
 function invalidLocation(value: string, what: string, cause?: unknown): Fault {

@@ -5,7 +5,7 @@
 import type { SMTPServerOptions, SMTPServerSession } from 'smtp-server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { deliverReports } from '../../src/deliver/deliver.ts';
-import { backoffMs } from '../../src/deliver/mails.ts';
+import { backoffMs } from '../../src/deliver/deliver-date.ts';
 import type { Receipt } from '../../src/deliver/receipt.ts';
 import { RENEWAL_MS } from '../../src/deliver/receipt.ts';
 import { buildReply } from '../mail/smtp-receiver.ts';

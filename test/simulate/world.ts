@@ -40,7 +40,7 @@ const UNCOMPILED = { compile_expressions: 0, compile_aggregate_expressions: 0, c
 /** How often a run's progress is written: `state/progress.ts`. */
 const PROGRESS_MS = 1_000;
 const REQUESTS_PER_SECOND = 1;
-/** The shortest wait of `deliver/mails.ts` and some more: nobody waits really. */
+/** The shortest wait of `deliver/deliver-date.ts` and some more: nobody waits really. */
 const PATIENCE_MS = 60_000;
 /** Nobody listens there. */
 const NO_SERVER = 'smtp://127.0.0.1:9';
@@ -286,7 +286,7 @@ export class Life {
       openEngine: async () => fate.engine(this.#world.engine),
       async openStore(_to, { use = 'look' } = {}) {
         const path = join(stateDir, '..', 'store');
-        const store = fate.store(await openDirectoryStore(path, { make: use !== 'look' }));
+        const store = fate.store(await openDirectoryStore(path));
         return await holdStore(store, { kind: 'directory', address: path, stateDir }, use, clock);
       },
       async openSource({ api }, sourceLog, clockOffsetMs) {

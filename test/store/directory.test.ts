@@ -33,7 +33,7 @@ async function listKeys(prefix = ''): Promise<string[]> {
 }
 
 test('a temporary file that a crash left is never listed, got or copied', async () => {
-  await mkdir(join(root, 'a'));
+  await mkdir(join(root, 'a'), { recursive: true });
   await writeFile(join(root, 'a/.flowdrop-0123456789abcdef.tmp'), 'half');
   await store.put('a/whole', { bytes: Buffer.from('x') });
   expect(await listKeys()).toEqual(['a/whole']);
@@ -86,7 +86,8 @@ test('two workers that seal and clean up at the same time lose nothing', async (
 
 test('a place where no folder can be made is a fault, not an endless wait', async () => {
   // The kernel answers ENOENT for a folder in /proc, on which Node's recursive mkdir never returns.
-  await expect(openDirectoryStore('/proc/flowdrop')).rejects.toMatchObject(FAULT);
+  const impossible = await openDirectoryStore('/proc/flowdrop');
+  await expect(impossible.put('a', { bytes: Buffer.from('x') })).rejects.toMatchObject(FAULT);
 });
 
 test('a key below an object is a fault, and the object stays', async () => {
@@ -130,7 +131,7 @@ test('a put that is aborted in the middle leaves the previous object and no othe
 });
 
 test('objects of a folder that is linked from elsewhere are listed', async () => {
-  await mkdir(join(base, 'elsewhere'));
+  for (const folder of [root, join(base, 'elsewhere')]) await mkdir(folder);
   await writeFile(join(base, 'elsewhere/x'), 'x');
   await symlink(join(base, 'elsewhere'), join(root, 'linked'));
   await symlink(join(base, 'nowhere'), join(root, 'broken'));

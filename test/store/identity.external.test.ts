@@ -39,8 +39,7 @@ afterEach(async () => {
 });
 
 const place = (): StorePlace => ({ address: root, kind: 'directory', stateDir });
-const open = async (use: StoreUse) =>
-  await holdStore(await openDirectoryStore(root, { make: false }), place(), use, systemClock);
+const open = async (use: StoreUse) => await holdStore(await openDirectoryStore(root), place(), use, systemClock);
 const readId = async (folder = root) =>
   (JSON.parse(await readFile(join(folder, IDENTITY), 'utf8')) as { id: string }).id;
 
