@@ -43,149 +43,121 @@ export async function recordRun<T>(
   action: (env: RunEnv) => Promise<T>,
   judge: (value: T) => RecordedEnd,
 ): Promise<T> {
-  const recorder = await Recorder.begin(env, job, recorded);
-  const watched: RunEnv = { ...env, showProgress: (input) => recorder.watch(input, env.showProgress(input)) };
+  const { watch, end } = await beginRecord(env, job, recorded);
   try {
-    const value = await action(watched);
-    await recorder.end(judge(value));
+    const value = await action({ ...env, showProgress: (input) => watch(input, env.showProgress(input)) });
+    await end(judge(value));
     return value;
   } catch (error) {
-    await recorder.end({ outcome: isFault(error) ? error.kind : 'failed', error });
+    await end({ outcome: isFault(error) ? error.kind : 'failed', error });
     throw error;
   }
 }
 
-class Recorder {
-  readonly #env: RunEnv;
-  readonly #history: RunHistory;
-  readonly #ending = new AbortController();
-  #record: RunRecord;
-  #progress: ProgressInput | undefined;
-  #windows: RunWindow[] = [];
-  #noted = 0;
-  #writing: Promise<void> = Promise.resolve();
-
-  private constructor(env: RunEnv, history: RunHistory, record: RunRecord) {
-    this.#env = env;
-    this.#history = history;
-    this.#record = record;
-  }
-
-  static async begin(env: RunEnv, { name: job }: Job, { command, args }: Recorded): Promise<Recorder> {
-    const { clock, runId, stateDir } = env;
-    const history = new RunHistory(stateDir, job);
-    const known = await history.adopt(runId);
-    if (known) return new Recorder(env, history, known);
-    const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
-    const record = await history.begin(facts, clock.now(), env.readSetting('FLOWDROP_RUN_HISTORY_DAYS'));
-    env.keepLog(history.files(record).log);
-    return new Recorder(env, history, record);
-  }
+async function beginRecord(env: RunEnv, { name: job }: Job, { command, args }: Recorded) {
+  const { clock, redact, runId } = env;
+  const history = new RunHistory(env.stateDir, job);
+  const adopted = await history.adopt(runId);
+  const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
+  const record = adopted ?? (await history.begin(facts, clock.now(), env.readSetting('FLOWDROP_RUN_HISTORY_DAYS')));
+  if (!adopted) env.keepLog(history.files(record).log);
+  const ending = new AbortController();
+  const windows: RunWindow[] = [];
+  let noted = 0;
+  let progress: ProgressInput | undefined;
+  let writing: Promise<void> = Promise.resolve();
+  const now = () => new Date(clock.now()).toISOString();
+  return { watch, end };
 
   /** From now on, writes how far the run is, beside what shows it. */
-  watch(input: ProgressInput, shown: Progress): Progress {
-    this.#progress = input;
-    this.#writing = this.#keepWriting();
+  function watch(input: ProgressInput, shown: Progress): Progress {
+    progress = input;
+    writing = keepWriting();
     return {
       onEvent: (event) => {
         shown.onEvent(event);
-        this.#note(event, input);
+        note(event, input);
       },
       stop: () => shown.stop(),
     };
   }
 
-  #note(event: RunEvent, { totals, stats }: ProgressInput): void {
+  function note(event: RunEvent, { totals, stats }: ProgressInput): void {
     const { kind } = event;
-    if (kind === 'planned' || kind === 'date') {
-      const { pages, pagesLeft } = totals.read();
-      this.#record = { ...this.#record, planned_pages: pages + pagesLeft };
-    }
+    const { pages, pagesLeft, splits } = totals.read();
+    if (kind === 'planned' || kind === 'date') record.planned_pages = pages + pagesLeft;
     if (kind === 'sealed') {
       const { date, rows, requests } = event;
-      const dates = [...this.#record.dates, { date, status: 'sealed', rows, requests }];
-      this.#record = { ...this.#record, dates };
+      record.dates = [...record.dates, { date, status: 'sealed', rows, requests }];
     }
     if (kind !== 'page' && kind !== 'split' && kind !== 'sealed' && kind !== 'failed') return;
-    if (this.#noted >= MAX_WINDOWS) return;
-    this.#noted += 1;
+    if (noted >= MAX_WINDOWS) return;
+    noted += 1;
     const { requests, retries, rateLimited: rate_limited } = stats;
-    this.#windows.push({
-      ...{ window: '', rows: 0, ...event, requests, retries, rate_limited },
-      splits: totals.read().splits,
-      at: new Date(this.#env.clock.now()).toISOString(),
-      reason: 'reason' in event ? this.#env.redact(event.reason) : undefined,
-    });
+    const reason = 'reason' in event ? redact(event.reason) : undefined;
+    windows.push({ window: '', rows: 0, ...event, requests, retries, rate_limited, splits, at: now(), reason });
   }
 
-  async end({ outcome, error, result, deliveries = [] }: RecordedEnd): Promise<void> {
-    this.#ending.abort();
-    await this.#writing;
+  async function end({ outcome, error, result, deliveries = [] }: RecordedEnd): Promise<void> {
+    ending.abort();
+    await writing;
     // The job file is invalid and no request used it: this is not a run.
     if (isFault(error) && error.code === 'JOB_INVALID') {
-      await this.#history.remove(this.#record).catch(() => undefined); // A leftover is removed by age.
+      await history.remove(record).catch(() => undefined); // A leftover is removed by age.
       return;
     }
-    const { redact, clock } = this.#env;
-    const now = new Date(clock.now()).toISOString();
     const dates = result?.dates.map(({ date, status, rows, requests, revision, error: failure }) => {
       return { date, status, rows, requests, revision, error: failure };
     });
-    this.#record = {
-      ...this.#record,
-      ...this.#read(),
-      updated_at: now,
-      finished_at: now,
+    Object.assign(record, readTotals(), {
+      updated_at: now(),
+      finished_at: now(),
       outcome,
       error: error === undefined ? null : describeFailure(error, redact),
       progress: null,
-      dates: dates ?? this.#record.dates,
+      dates: dates ?? record.dates,
       has_open: result !== undefined && (result.held.length > 0 || Object.keys(result.open).length > 0),
       reports: deliveries.map(({ report, date, recipients }) => {
         const sent = recipients.filter((recipient) => recipient.outcome === 'sent').length;
         return { report, date, sent, unsent: recipients.length - sent };
       }),
-    };
-    await this.#history.write(this.#record).catch(() => undefined); // The run's own result stands.
+    } satisfies Partial<RunRecord>);
+    await history.write(record).catch(() => undefined); // The run's own result stands.
   }
 
   /** What the record has of the run as it is now. */
-  #read() {
-    if (!this.#progress) return {};
-    const { totals, stats } = this.#progress;
-    const { pages, rows, splits, date, phase, window, ...now } = totals.read();
-    const { requests, retries, rateLimited: rate_limited, bytes } = stats;
-    const progress = {
+  function readTotals(): Partial<RunRecord> {
+    if (!progress) return {};
+    const { pages, rows, splits, date, phase, window, ...totals } = progress.totals.read();
+    const { requests, retries, rateLimited: rate_limited, bytes } = progress.stats;
+    const far = {
       ...{ date, phase, window },
-      total_rows: now.totalRows,
-      dates_done: now.datesDone,
-      dates_total: now.datesTotal,
-      pages_left: now.pagesLeft,
-      rows_per_second: Math.round(now.rowsPerSecond),
-      seconds_left: now.leftMs === undefined ? null : Math.round(now.leftMs / 1000),
+      total_rows: totals.totalRows,
+      dates_done: totals.datesDone,
+      dates_total: totals.datesTotal,
+      pages_left: totals.pagesLeft,
+      rows_per_second: Math.round(totals.rowsPerSecond),
+      seconds_left: totals.leftMs === undefined ? null : Math.round(totals.leftMs / 1000),
     };
-    return { pages, rows, splits, requests, retries, rate_limited, bytes, progress };
+    return { pages, rows, splits, requests, retries, rate_limited, bytes, progress: far };
   }
 
   /** At once, then every second, even if nothing changed; the windows once more at the end. Never rejects. */
-  async #keepWriting(): Promise<void> {
-    const { signal } = this.#ending;
-    const { clock } = this.#env;
-    while (!signal.aborted) {
-      const updated_at = new Date(clock.now()).toISOString();
-      this.#record = { ...this.#record, ...this.#read(), updated_at };
+  async function keepWriting(): Promise<void> {
+    while (!ending.signal.aborted) {
+      Object.assign(record, readTotals(), { updated_at: now() });
       // Readers see an older state of the run; the run itself loses nothing.
-      await this.#history.update(this.#record).catch(() => undefined);
-      await this.#writeWindows();
+      await history.update(record).catch(() => undefined);
+      await writeWindows();
       // Only the end of the run rejects this, and the loop checks for that.
-      await clock.sleep(WRITE_EVERY_MS, signal).catch(() => undefined);
+      await clock.sleep(WRITE_EVERY_MS, ending.signal).catch(() => undefined);
     }
-    await this.#writeWindows();
+    await writeWindows();
   }
 
-  async #writeWindows(): Promise<void> {
+  async function writeWindows(): Promise<void> {
     // They are for a chart.
-    await this.#history.appendWindows(this.#record, this.#windows.splice(0)).catch(() => undefined);
+    await history.appendWindows(record, windows.splice(0)).catch(() => undefined);
   }
 }
 
