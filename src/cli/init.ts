@@ -42,7 +42,9 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   // Before the questions, so that no one types a key in vain.
   if (!force) await assertAbsent(add === undefined ? [path, settingsPath] : [path]);
   const others = (await readValidJobs(dirname(path)).catch(() => [])).filter(({ file }) => file !== path);
-  const choice = add === undefined ? await choose(cli, flags) : await chooseMore(cli, flags, add, others);
+  const choice = await withAnswers(cli, flags, (ask) =>
+    add === undefined ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others),
+  );
   const { kind, settings } = choice;
   const text = fillJob(await readShipped(cli, JOB_KINDS[kind].file), choice);
   // Before anything is written: it must be valid, and not clash with others.
@@ -156,7 +158,7 @@ async function tryConnection(
 /** @param check throws a Fault for an answer that is not allowed @param isSecret hidden while it is typed */
 type Ask = (text: string, fallback: string, check: (answer: string) => void, isSecret?: boolean) => Promise<string>;
 
-async function choose(cli: Cli, flags: Flags): Promise<Choice> {
+async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
   /** Answers follow its rules. */
   const shipped = await readShipped(cli, JOB_KINDS.trades.file);
   const known = cli.self.env;
@@ -167,59 +169,55 @@ async function choose(cli: Cli, flags: Flags): Promise<Choice> {
   if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
   if (flags.to !== undefined) assertPlace(flags.to);
   assertAllowed(shipped, { name: flags.name, recipients: flags.reportTo, symbols: flags.symbols });
-  return await withAnswers(cli, flags, async (ask) => {
-    const later = known['FLOWDROP_API_URL'] ?? '';
-    const apiUrl = flags.apiUrl ?? (await ask('Address of the options data API (empty: later)', later, assertApiUrl));
-    const hasKey = flags.apiKeyFile !== undefined || isSet('FLOWDROP_API_KEY');
-    const apiKey = hasKey ? '' : await ask('Its key, not shown (empty: later)', '', quoteSetting, true);
-    const where = 'Where the drops go: a directory or s3://bucket/prefix';
-    const to = flags.to ?? (await ask(where, INIT_DEFAULTS.to, assertPlace));
-    /** Several answers in one line. */
-    const splitList = (text: string) => text.split(/[\s,;]+/).filter((part) => part !== '');
-    const askList = async (text: string, fallback: string, part: 'recipients' | 'symbols') =>
-      splitList(await ask(text, fallback, (answer) => assertAllowed(shipped, { [part]: splitList(answer) })));
-    const recipients =
-      flags.reportTo ?? (await askList('Mail the flow report to (addresses, empty: nobody)', '', 'recipients'));
-    const hasReport = recipients.length > 0;
-    const usual = INIT_DEFAULTS.symbols.join(', ');
-    const symbols = flags.symbols ?? (hasReport ? await askList('Watchlist (symbols)', usual, 'symbols') : []);
-    const server = 'Mail server, not shown: smtps://user:password@host (empty: mail is written to out/mail)';
-    const assertServer = (answer: string) => parseSmtpUrl(answer) && quoteSetting(answer);
-    const hasServer = flags.smtpUrlFile !== undefined || isSet('FLOWDROP_SMTP_URL');
-    const smtpUrl = hasServer || !hasReport ? '' : await ask(server, '', assertServer, true);
-    const settings = {
-      FLOWDROP_API_URL: apiUrl,
-      FLOWDROP_API_KEY: apiKey,
-      FLOWDROP_API_KEY_FILE: fileOf(flags.apiKeyFile),
-      FLOWDROP_SMTP_URL: smtpUrl,
-      FLOWDROP_SMTP_URL_FILE: fileOf(flags.smtpUrlFile),
-      FLOWDROP_MAIL_FROM: flags.mailFrom ?? '',
-    };
-    return { kind: 'trades', name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
-  });
+  const later = known['FLOWDROP_API_URL'] ?? '';
+  const apiUrl = flags.apiUrl ?? (await ask('Address of the options data API (empty: later)', later, assertApiUrl));
+  const hasKey = flags.apiKeyFile !== undefined || isSet('FLOWDROP_API_KEY');
+  const apiKey = hasKey ? '' : await ask('Its key, not shown (empty: later)', '', quoteSetting, true);
+  const where = 'Where the drops go: a directory or s3://bucket/prefix';
+  const to = flags.to ?? (await ask(where, INIT_DEFAULTS.to, assertPlace));
+  /** Several answers in one line. */
+  const splitList = (text: string) => text.split(/[\s,;]+/).filter((part) => part !== '');
+  const askList = async (text: string, fallback: string, part: 'recipients' | 'symbols') =>
+    splitList(await ask(text, fallback, (answer) => assertAllowed(shipped, { [part]: splitList(answer) })));
+  const recipients =
+    flags.reportTo ?? (await askList('Mail the flow report to (addresses, empty: nobody)', '', 'recipients'));
+  const hasReport = recipients.length > 0;
+  const usual = INIT_DEFAULTS.symbols.join(', ');
+  const symbols = flags.symbols ?? (hasReport ? await askList('Watchlist (symbols)', usual, 'symbols') : []);
+  const server = 'Mail server, not shown: smtps://user:password@host (empty: mail is written to out/mail)';
+  const assertServer = (answer: string) => parseSmtpUrl(answer) && quoteSetting(answer);
+  const hasServer = flags.smtpUrlFile !== undefined || isSet('FLOWDROP_SMTP_URL');
+  const smtpUrl = hasServer || !hasReport ? '' : await ask(server, '', assertServer, true);
+  const settings = {
+    FLOWDROP_API_URL: apiUrl,
+    FLOWDROP_API_KEY: apiKey,
+    FLOWDROP_API_KEY_FILE: fileOf(flags.apiKeyFile),
+    FLOWDROP_SMTP_URL: smtpUrl,
+    FLOWDROP_SMTP_URL_FILE: fileOf(flags.smtpUrlFile),
+    FLOWDROP_MAIL_FROM: flags.mailFrom ?? '',
+  };
+  return { kind: 'trades', name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
 }
 
 /** Of one more job. */
-async function chooseMore(cli: Cli, flags: Flags, name: string, others: readonly Job[]): Promise<Choice> {
+async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]): Promise<Choice> {
   const { reportTo = [], symbols = [] } = flags;
   assertAllowed(await readShipped(cli, JOB_KINDS.trades.file), { name, recipients: reportTo, symbols });
-  const kind = flags.kind ?? (await askKind(cli, flags));
+  const kind = flags.kind ?? (await askKind(cli, flags, ask));
   // Where the other jobs of the folder put their drops, if that is one place.
   const [only, ...more] = new Set(others.map(({ drop }) => drop.to));
   const to = flags.to ?? (more.length === 0 ? only : undefined) ?? INIT_DEFAULTS.to;
   return { kind, name, to, dataset: name, recipients: kind === 'trades' ? reportTo : [], symbols, settings: {} };
 }
 
-async function askKind(cli: Cli, flags: Flags): Promise<JobKind> {
+async function askKind(cli: Cli, flags: Flags, ask: Ask): Promise<JobKind> {
   const names = Object.keys(JOB_KINDS) as JobKind[]; // Its keys.
   const width = Math.max(...names.map(({ length }) => length));
-  const answer = await withAnswers(cli, flags, async (ask) => {
-    if (isAsking(cli, flags))
-      for (const kind of names) cli.terminal.err(`  ${kind.padEnd(width)}  ${JOB_KINDS[kind].what}\n`);
-    return await ask('Kind of job', 'trades', (kind) => {
-      if (kind in JOB_KINDS) return;
-      throw usage(`"${kind}" is not a kind; allowed are ${names.join(', ')}`, undefined, 'ANSWER_INVALID');
-    });
+  if (isAsking(cli, flags))
+    for (const kind of names) cli.terminal.err(`  ${kind.padEnd(width)}  ${JOB_KINDS[kind].what}\n`);
+  const answer = await ask('Kind of job', 'trades', (kind) => {
+    if (kind in JOB_KINDS) return;
+    throw usage(`"${kind}" is not a kind; allowed are ${names.join(', ')}`, undefined, 'ANSWER_INVALID');
   });
   return answer as JobKind; // Checked.
 }
