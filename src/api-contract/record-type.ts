@@ -110,11 +110,3 @@ export const SINGLE_LEG_TYPES: readonly string[] = Object.keys(SINGLE_LEGS);
 export function nameCode(code: string): string {
   return NAMES.get(code) ?? code;
 }
-
-export function isMultiLegType(type: string): boolean {
-  return type.startsWith(MULTI_LEG_PREFIX) || MULTI_LEG_TYPES.includes(type);
-}
-
-export function isSweepType(type: string): boolean {
-  return SWEEP_TYPES.includes(type);
-}

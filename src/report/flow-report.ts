@@ -16,8 +16,8 @@ import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
-import { queryBiggestSweeps, queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
-import { buildReportHours, hasWholeSymbols, writeColumns } from './records.ts';
+import { queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
+import { buildReportHours, hasWholeSymbols, IS_SWEEP, writeColumns } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
@@ -111,7 +111,7 @@ export async function buildFlowReport(
         drivers,
         earnings: await queryEarnings(source, columns, listMovers(drivers, sums.movers)),
         biggestTrades: await queryBiggestTrades(source),
-        biggestSweeps: await queryBiggestSweeps(source),
+        biggestSweeps: await queryBiggestTrades(source, IS_SWEEP),
       },
     };
   };

@@ -2,12 +2,10 @@
  * What stands out of the day: the biggest trades and sweeps, the contracts with most premium, the symbols' calls and puts
  * that drove the sentiment, and earnings that are near. Invariant: each result is bounded.
  */
-import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
-import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { BigTrade, ContractFlow, Driver, Drivers, Earnings, VolumeAboveOpenInterest } from '../model.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
-import { IS_CALL, IS_PUT, IS_SWEEP } from '../records.ts';
+import { IS_CALL, IS_MULTI_LEG, IS_PUT, IS_SWEEP } from '../records.ts';
 import { selectContracts } from './series-state.ts';
 import { fillSql } from './sql.ts';
 
@@ -17,80 +15,49 @@ export const TOP_DRIVERS = 5;
 /** Calendar days. */
 const NEAR_DAYS = 10;
 
-interface Contract {
-  readonly symbol: string;
-  readonly right: string | null;
-  readonly strike: Amount;
-  readonly expiration: string | null;
-}
+/** A sum over no number is 0 here. */
+const orZero = (sum: string) => `if(isFinite(${sum}), ${sum}, 0) AS ${sum}`;
 
-type TradeRow = Omit<BigTrade, 'time' | 'contract' | 'multiLeg' | 'sweep'> & Contract & { readonly clock: string };
-
-export async function queryBiggestTrades(source: DropSource): Promise<readonly BigTrade[]> {
-  return await queryTrades(source, 'isFinite(premium)');
-}
-
-/** The biggest executions of intermarket sweep orders. */
-export async function queryBiggestSweeps(source: DropSource): Promise<readonly BigTrade[]> {
-  return await queryTrades(source, `isFinite(premium) AND ${IS_SWEEP}`);
+/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
+function writeContract(strike: string): string {
+  const known = (text: string) => `ifNull(${text}, '?')`;
+  return `concat(symbol, ' ', ${known('toString(expiration_date)')}, ' ', if(ifNull(isFinite(${strike}), 0), ${known(`toString(${strike})`)}, '?'), ' ', ${known("multiIf(put_call = 'CALL', 'C', put_call = 'PUT', 'P', put_call)")})`;
 }
 
 /**
- * Finds the threshold on one column first, so that wide rows are read only from the row groups with the largest
- * premiums (0.25 s instead of 0.7 s over 7 M rows). Equal premiums are ordered by time and id. An underlying price or
- * implied volatility of 0 counts as missing: the first records of a session have no quotes yet.
+ * The biggest trades that satisfy a condition. Finds the threshold on one column first, so that wide rows are read only from the
+ * row groups with the largest premiums (0.25 s instead of 0.7 s over 7 M rows). Equal premiums are ordered by time and id. An
+ * underlying price or implied volatility of 0 counts as missing: the first records of a session have no quotes yet.
  */
-async function queryTrades(source: DropSource, condition: string): Promise<readonly BigTrade[]> {
+export async function queryBiggestTrades(source: DropSource, isChosen = 'true'): Promise<readonly BigTrade[]> {
+  const condition = `isFinite(premium) AND ${isChosen}`;
   const known = (column: string) => `if(isFinite(${column}) AND ${column} > 0, ${column}, NULL)`;
-  const rows = await source.known<TradeRow>(
-    `SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
-       symbol, put_call AS right, strike, expiration_date AS expiration, size,
+  const ofType = (isOfType: string) => `toBool(ifNull(${isOfType}, 0))`;
+  return await source.known<BigTrade>(
+    `SELECT * EXCEPT (clock), clock AS time FROM (SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
+       symbol, ${writeContract('strike')} AS contract, size,
        price, premium, ifNull(side, '') AS side, ifNull(sentiment, '') AS sentiment,
-       ${known('underlying_price')} AS spot, oi AS openInterest, ${known('iv')} AS impliedVolatility,
-       ifNull(option_activity_type, '') AS activityType, dateDiff('day', date, expiration_date) AS days
+       ${known('underlying_price')} AS spot, oi AS open_interest, ${known('iv')} AS implied_volatility,
+       dateDiff('day', date, expiration_date) AS days, ifNull(option_activity_type, '') AS activity_type,
+       ${ofType(IS_MULTI_LEG)} AS multi_leg, ${ofType(IS_SWEEP)} AS sweep
      FROM ${source.table}
      WHERE ${condition} AND premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} WHERE ${condition} ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
-     ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
+     ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES})`,
   );
-  return rows.map(({ clock, right, strike, expiration, ...row }) => ({
-    ...row,
-    time: clock,
-    contract: formatContract({ symbol: row.symbol, right, strike, expiration }),
-    multiLeg: isMultiLegType(row.activityType),
-    sweep: isSweepType(row.activityType),
-  }));
-}
-
-/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
-function formatContract({ symbol, expiration, strike, right }: Contract): string {
-  const side = right === 'CALL' ? 'C' : right === 'PUT' ? 'P' : (right ?? '?');
-  return `${symbol} ${expiration ?? '?'} ${strike ?? '?'} ${side}`;
-}
-
-interface ContractRow {
-  readonly putCall: string | null;
-  readonly strikePrice: Amount;
-  readonly expirationDate: string | null;
-  readonly totalPremium: Amount;
 }
 
 /** The contracts with most premium, and the sums of all whose volume is above their open interest, from `states`. */
 export async function queryContracts(
   source: DropSource,
 ): Promise<{ topContracts: readonly ContractFlow[]; volumeAboveOpenInterest: VolumeAboveOpenInterest }> {
-  const contracts = await source.known<Omit<ContractFlow, 'contract' | 'premium'> & ContractRow>(selectContracts());
+  const topContracts = await source.known<ContractFlow>(
+    `SELECT symbol, ${writeContract('strike_price')} AS contract, trades, volume, open_interest, total_premium AS premium,
+       ${orZero('bullish')}, ${orZero('bearish')}
+     FROM (${selectContracts()})`,
+  );
   const [above] = await source.known<VolumeAboveOpenInterest>(fillSql('volume-above'));
   return {
-    topContracts: contracts.map(({ putCall: right, strikePrice: strike, expirationDate: expiration, ...row }) => ({
-      symbol: row.symbol,
-      contract: formatContract({ symbol: row.symbol, right, strike, expiration }),
-      trades: row.trades,
-      volume: row.volume,
-      openInterest: row.openInterest,
-      premium: row.totalPremium,
-      bullish: row.bullish ?? 0,
-      bearish: row.bearish ?? 0,
-    })),
+    topContracts,
     volumeAboveOpenInterest: {
       ...{ series: 0, ofSeries: 0, unknownSeries: 0 },
       ...above,
@@ -100,13 +67,7 @@ export async function queryContracts(
 }
 
 type Side = 'bullish' | 'bearish';
-type DriverRow = Readonly<Record<Side, Amount>> &
-  Readonly<Record<'isWhole' | `${Side | 'net'}Place`, number>> & {
-    readonly symbol: string;
-    readonly putCall: string;
-    readonly expirationDate: string | null;
-    readonly totalPremium: Amount;
-  };
+type DriverRow = Driver & { readonly isWhole: boolean } & Readonly<Record<`${Side | 'net'}Place`, number>>;
 
 export const DRIVER_SUMS = `sum(premium) AS total_premium,
   ${SIDE_SUMS.map(writeColumn).join(',\n  ')}`;
@@ -116,9 +77,11 @@ export async function queryDrivers(source: DropSource): Promise<Drivers> {
   const place = (order: string) =>
     `row_number() OVER (PARTITION BY is_whole ORDER BY ${order} DESC, symbol, put_call, expiration_date)`;
   const rows = await source.known<DriverRow>(
-    `SELECT is_whole, symbol, put_call, expiration_date, total_premium, bullish, bearish, bullish_place, bearish_place, net_place
+    `SELECT toBool(is_whole) AS is_whole, symbol, if(put_call = 'CALL', 'calls', 'puts') AS right,
+       if(is_whole, NULL, expires) AS expiration_date, ${orZero('premium')}, ${orZero('bullish')}, ${orZero('bearish')},
+       bullish_place, bearish_place, net_place
      FROM (
-       SELECT *, ${place('bullish')} AS bullish_place, ${place('bearish')} AS bearish_place, ${place('abs(bullish - bearish)')} AS net_place
+       SELECT *, expiration_date AS expires, total_premium AS premium, ${place('bullish')} AS bullish_place, ${place('bearish')} AS bearish_place, ${place('abs(bullish - bearish)')} AS net_place
        FROM (
          SELECT symbol, put_call, expiration_date, grouping(expiration_date) AS is_whole, ${DRIVER_SUMS}
          FROM ${source.table} WHERE ${IS_CALL} OR ${IS_PUT}
@@ -130,32 +93,23 @@ export async function queryDrivers(source: DropSource): Promise<Drivers> {
   );
   const findFirst = (side: Side): Driver | null => {
     const first = rows.filter((row) => row[`${side}Place`] === 1);
-    const [whole] = first.filter(({ isWhole }) => isWhole === 1).map(readDriver);
-    const [dated] = first.filter(({ isWhole }) => isWhole === 0).map(readDriver);
+    const [whole, dated] = [true, false].map((isWhole) => first.find((row) => row.isWhole === isWhole));
     if (whole === undefined || dated === undefined || whole[side] <= 0) return null;
     // The expiration is named where it has most of what its side has.
     const isSame = whole.symbol === dated.symbol && whole.right === dated.right;
-    return isSame && dated[side] > whole[side] / 2 ? dated : whole;
+    return pickDriver(isSame && dated[side] > whole[side] / 2 ? dated : whole);
   };
   return {
     bullish: findFirst('bullish'),
     bearish: findFirst('bearish'),
     top: rows
-      .filter((row) => row.isWhole === 0 && row.netPlace <= TOP_DRIVERS)
-      .map(readDriver)
-      .filter(({ bullish, bearish }) => bullish !== bearish),
+      .filter((row) => !row.isWhole && row.netPlace <= TOP_DRIVERS && row.bullish !== row.bearish)
+      .map(pickDriver),
   };
 }
 
-function readDriver({ isWhole, symbol, putCall, expirationDate, totalPremium, bullish, bearish }: DriverRow): Driver {
-  return {
-    symbol,
-    right: putCall === 'CALL' ? 'calls' : 'puts',
-    expirationDate: isWhole === 1 ? null : expirationDate,
-    premium: totalPremium ?? 0,
-    bullish: bullish ?? 0,
-    bearish: bearish ?? 0,
-  };
+function pickDriver({ symbol, right, expirationDate, premium, bullish, bearish }: DriverRow): Driver {
+  return { symbol, right, expirationDate, premium, bullish, bearish };
 }
 
 /**
