@@ -3,7 +3,7 @@
  * decides nothing; in the text for chat tools no value can mention people or create a link. Times are UTC, as in logs.
  */
 import { formatInstant } from '../core/date-text.ts';
-import { renderHtmlTemplate, renderTextTemplate } from '../report/template.ts';
+import { renderTemplate } from '../report/template.ts';
 import { type AlertWords, type Cause, SEVERITIES, severityOf } from './cause-table.ts';
 
 /** A cause in a message. The id stays the same while the cause lasts, and if it returns. */
@@ -98,8 +98,8 @@ export async function renderNotice(notice: Notice, templatesDir: string) {
   const folders = { shipped: templatesDir, own: null };
   return {
     subject,
-    html: await renderHtmlTemplate(folders, TEMPLATE, view),
-    text: await renderTextTemplate(folders, TEMPLATE, view),
+    html: await renderTemplate(folders, `${TEMPLATE}.mjml`, view),
+    text: await renderTemplate(folders, `${TEMPLATE}.txt`, view),
   };
 }
 

@@ -15,7 +15,7 @@ import { EXPIRATIONS, FIRST_EXPIRATIONS, NEAR_MONEY, NEAR_STRIKES } from './quer
 import { LEANING_SYMBOLS, TOP_SYMBOLS } from './query/sums.ts';
 import { isText, printTable } from './report-table.ts';
 import { listTables, MAIL_TABLES } from './report-tables.ts';
-import { alignLeft, alignRight, renderHtmlTemplate, renderPageTemplate, renderTextTemplate } from './template.ts';
+import { alignLeft, alignRight, renderTemplate } from './template.ts';
 import {
   describeBasis,
   describeEarnings,
@@ -80,8 +80,8 @@ async function fillTemplates(name: string, view: object, { templatesDir, look = 
   const printed = { ...view, note, tables: MAIL_TABLES, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
   const folders = { shipped: templatesDir, own: look.templates };
   return {
-    html: await renderHtmlTemplate(folders, name, printed),
-    text: await renderTextTemplate(folders, name, printed),
+    html: await renderTemplate(folders, `${name}.mjml`, printed),
+    text: await renderTemplate(folders, `${name}.txt`, printed),
   };
 }
 
@@ -120,7 +120,7 @@ export async function renderFullReport(parts: readonly DigestPart[], options: Re
   const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending)).sort();
   const date = dates.at(-1) ?? '';
   const reports = parts.flatMap((part) => ('report' in part ? [part.report] : []));
-  return await renderPageTemplate({ shipped: templatesDir, own: look.templates }, 'full', {
+  return await renderTemplate({ shipped: templatesDir, own: look.templates }, 'full.eta', {
     day: formatDay(date),
     parts: views,
     ...buildLook(reports, date, options),

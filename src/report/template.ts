@@ -11,9 +11,11 @@ import type { Eta } from 'eta';
 import { hasErrorCode } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
 
-/** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
-export async function renderHtmlTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
-  return await fillIn(folders, `${name}.mjml`, view, async (markup) => {
+/** What becomes of a template that is filled in, by its extension. */
+const FINISH: Readonly<Record<string, (text: string) => string | Promise<string>>> = {
+  eta: squeeze,
+  txt: (text) => text.replace(/\n{3,}/g, '\n\n').trimStart(),
+  async mjml(markup) {
     const { default: mjml2html } = await import('mjml');
     const { html } = await mjml2html(markup, {
       validationLevel: 'strict',
@@ -24,18 +26,8 @@ export async function renderHtmlTemplate(folders: TemplateFolders, name: string,
       juiceOptions: { applyAttributesTableElements: false, applyWidthAttributes: false },
     });
     return squeeze(html);
-  });
-}
-
-/** Fills in `<name>.eta`, an HTML page of its own. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
-export async function renderPageTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
-  return await fillIn(folders, `${name}.eta`, view, squeeze);
-}
-
-/** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line */
-export async function renderTextTemplate(folders: TemplateFolders, name: string, view: object): Promise<string> {
-  return await fillIn(folders, `${name}.txt`, view, (text) => text.replace(/\n{3,}/g, '\n\n').trimStart());
-}
+  },
+};
 
 /** Removes indentation, except in preformatted text, because mail programs clip long HTML. */
 function squeeze(html: string): string {
@@ -45,15 +37,16 @@ function squeeze(html: string): string {
     .join('');
 }
 
-/** A template may include another one: `<%~ include('./style.mjml', it) %>`. @param finish what becomes of the text */
-async function fillIn(
-  folders: TemplateFolders,
-  file: string,
-  view: object,
-  finish: (text: string) => string | Promise<string>,
-): Promise<string> {
+/**
+ * Fills in a template: `<name>.mjml` (a mail), `.eta` (a page of its own) or `.txt`. It may include another one:
+ * `<%~ include('./style.mjml', it) %>`.
+ * @throws Fault `TEMPLATE_INVALID` (kind `usage`) with file and line
+ */
+export async function renderTemplate(folders: TemplateFolders, file: string, view: object): Promise<string> {
+  const [, extension = ''] = file.split('.');
   try {
-    return await finish((await openTemplates(folders, !file.endsWith('.txt')))(file, view));
+    const text = (await openTemplates(folders, extension !== 'txt'))(file, view);
+    return (await FINISH[extension]?.(text)) ?? text;
   } catch (cause) {
     const placed = findTemplateError(cause) ?? locateMarkup(folders, cause);
     const message = placed?.message ?? `${findTemplate(folders, file)}: ${describeError(cause)}`;

@@ -7,11 +7,17 @@
 import type { SchemaElement } from 'hyparquet';
 import type { MailAttachment } from '../../mail/message.ts';
 import type { FlowReport, ShownDrop } from '../model.ts';
-import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
+import { type AttachedTable, type Cell, type Column, type ColumnKind, isText } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
 import { formatPdf, type PdfLook } from './pdf.ts';
 
-export type AttachmentKind = 'csv' | 'parquet' | 'pdf';
+const CONTENT_TYPES = {
+  csv: 'text/csv; charset=utf-8; header=present',
+  parquet: 'application/vnd.apache.parquet',
+  pdf: 'application/pdf',
+} as const;
+
+export type AttachmentKind = keyof typeof CONTENT_TYPES;
 
 interface AttachOptions {
   /** Files that were made elsewhere and come first. */
@@ -55,37 +61,16 @@ async function buildFiles(
   kind: AttachmentKind,
   { timezone, look }: AttachOptions,
 ): Promise<readonly MailAttachment[]> {
-  switch (kind) {
-    case 'csv':
-      return listTables(report).map((table) => ({
-        filename: nameFile(report, table.name, 'csv'),
-        contentType: 'text/csv; charset=utf-8; header=present',
-        bytes: formatCsv(table),
-      }));
-    case 'parquet':
-      return await Promise.all(
-        listTables(report).map(async (table) => ({
-          filename: nameFile(report, table.name, 'parquet'),
-          contentType: 'application/vnd.apache.parquet',
-          bytes: await formatParquet(table, report.drop),
-        })),
-      );
-    case 'pdf':
-      return [
-        {
-          filename: nameFile(report, 'report', 'pdf'),
-          contentType: 'application/pdf',
-          bytes: await formatPdf(report, timezone, look),
-        },
-      ];
-    default:
-      return kind satisfies never;
-  }
-}
-
-/** `trades-2026-11-19-symbols.csv`: unique across dates and datasets, so one folder can hold many. */
-function nameFile({ drop }: FlowReport, name: string, extension: string): string {
-  return `${drop.dataset}-${drop.date}-${name}.${extension}`.replace(/[^\w.-]/g, '_');
+  const { drop } = report;
+  // `trades-2026-11-19-symbols.csv`: unique across dates and datasets, so one folder can hold many.
+  const asFile = (name: string, bytes: Uint8Array): MailAttachment => ({
+    filename: `${drop.dataset}-${drop.date}-${name}.${kind}`.replace(/[^\w.-]/g, '_'),
+    contentType: CONTENT_TYPES[kind],
+    bytes,
+  });
+  if (kind === 'pdf') return [asFile('report', await formatPdf(report, timezone, look))];
+  const write = kind === 'csv' ? formatCsv : (table: AttachedTable) => formatParquet(table, drop);
+  return await Promise.all(listTables(report).map(async (table) => asFile(table.name, await write(table))));
 }
 
 /**
@@ -122,30 +107,22 @@ function formatField(cell: Cell): string {
 
 type ColumnType = Pick<SchemaElement, 'type' | 'converted_type'>;
 
-const TEXT: ColumnType = { type: 'BYTE_ARRAY', converted_type: 'UTF8' };
-const DOUBLE: ColumnType = { type: 'DOUBLE' };
-const TYPES: Readonly<Record<ColumnKind, ColumnType>> = {
-  text: TEXT,
-  code: TEXT,
-  bucket: TEXT,
-  contract: TEXT,
+const TYPES: Readonly<Partial<Record<ColumnKind, ColumnType>>> = {
   date: { type: 'INT32', converted_type: 'DATE' },
   count: { type: 'INT64' },
   flag: { type: 'BOOLEAN' },
-  dollars: DOUBLE,
-  price: DOUBLE,
-  fraction: DOUBLE,
-  points: DOUBLE,
-  ratio: DOUBLE,
-  measure: DOUBLE,
 };
+
+function typeOf(column: Column): ColumnType {
+  return TYPES[column.kind] ?? (isText(column) ? { type: 'BYTE_ARRAY', converted_type: 'UTF8' } : { type: 'DOUBLE' });
+}
 
 export async function formatParquet(table: AttachedTable, drop: ShownDrop): Promise<Uint8Array> {
   const { parquetWriteBuffer } = await import('hyparquet-writer');
   const { columns, rows } = table;
   const schema: SchemaElement[] = [
     { name: 'root', num_children: columns.length },
-    ...columns.map(({ name, kind }): SchemaElement => ({ name, repetition_type: 'OPTIONAL', ...TYPES[kind] })),
+    ...columns.map((column): SchemaElement => ({ name: column.name, repetition_type: 'OPTIONAL', ...typeOf(column) })),
   ];
   const bytes = parquetWriteBuffer({
     schema,
@@ -154,13 +131,10 @@ export async function formatParquet(table: AttachedTable, drop: ShownDrop): Prom
       data: rows.map((row) => encode(row[index] ?? null, column)),
     })),
     createdBy: 'flowdrop',
-    kvMetadata: [
-      { key: 'flowdrop:table', value: table.name },
-      { key: 'flowdrop:dataset', value: drop.dataset },
-      { key: 'flowdrop:date', value: drop.date },
-      { key: 'flowdrop:revision', value: String(drop.revision) },
-      { key: 'flowdrop:drop_sha256', value: drop.sha256 },
-    ],
+    kvMetadata: Object.entries({
+      ...{ table: table.name, dataset: drop.dataset, date: drop.date, revision: String(drop.revision) },
+      drop_sha256: drop.sha256,
+    }).map(([key, value]) => ({ key: `flowdrop:${key}`, value })),
   });
   return new Uint8Array(bytes);
 }

@@ -9,7 +9,7 @@ import { formatDay, formatInstant } from '../../core/date-text.ts';
 import { CHART_WIDTH, listFigures } from '../draw/chart.ts';
 import { buildAccent, LIGHT } from '../draw/palette.ts';
 import { renderPicture } from '../draw/picture.ts';
-import { cleanNote } from '../look.ts';
+import { cleanNote, type ReportWords } from '../look.ts';
 import type { FlowReport } from '../model.ts';
 import { type AttachedTable, type Column, isText, printTable } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
@@ -20,20 +20,11 @@ import { describeGaps } from '../text/subject.ts';
 
 const SMALL = 8;
 
-/** What a job file says about the look of the PDF. */
-export interface PdfLook {
-  /** Filled in; empty: the usual one. */
-  readonly title: string;
-  /** `#rrggbb`, of the title; null: the usual colour. */
-  readonly accent: string | null;
-  /** Markdown, printed as it was written; empty: none. */
-  readonly note: string;
-}
-
-const USUAL_PDF: PdfLook = { title: '', accent: null, note: '' };
+/** What a job file says about the look of the PDF: the title filled in, the note as it was written. */
+export type PdfLook = Partial<Pick<ReportWords, 'accent' | 'note'>> & { readonly title?: string };
 
 /** @param timezone IANA zone of the reader, for instants; trade times stay in the exchange's wall clock */
-export async function formatPdf(report: FlowReport, timezone: string, look: PdfLook = USUAL_PDF): Promise<Uint8Array> {
+export async function formatPdf(report: FlowReport, timezone: string, look: PdfLook = {}): Promise<Uint8Array> {
   const { drop, exposure } = report;
   // Only the lead symbol's strikes: those of a whole watchlist would take a page per symbol.
   const tables = listTables(report, exposure.lead === null ? [] : [exposure.lead]);
@@ -52,14 +43,19 @@ export async function formatPdf(report: FlowReport, timezone: string, look: PdfL
   return await closePage(page, `${name} ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
 }
 
-function writeStamp(page: PdfPage, report: FlowReport, timezone: string, { title, accent, note }: PdfLook): void {
+function writeStamp(
+  page: PdfPage,
+  report: FlowReport,
+  timezone: string,
+  { title = '', accent, note = '' }: PdfLook,
+): void {
   const { drop, headline } = report;
   const complete = drop.condition === 'available';
   const trades =
     headline.trades === 0
       ? 'no trades'
       : `${countOf(headline.trades, 'trade')} counted, ${formatWallClock(drop.min_time ?? '', drop.date)} to ${formatWallClock(drop.max_time ?? '', drop.date)} New York`;
-  const colour = accent === null ? COLOURS.ink : buildAccent(accent).light;
+  const colour = accent ? buildAccent(accent).light : COLOURS.ink;
   writeText(page, title, { type: 'H1', font: 'bold', size: 20, colour });
   writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
   const whole = drop.doubts?.length ? 'Complete, unusual' : 'Complete';

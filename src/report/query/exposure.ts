@@ -13,7 +13,6 @@
  * Invariant: rows never reach this module, only bounded results of the queries that readers get too (`exposure-sql.ts`).
  */
 import { parquetFile } from '../../engine/literal.ts';
-import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
   ExpirationVolatility,
@@ -68,13 +67,7 @@ export interface ExposureOptions extends ExposureScope {
   readonly chain: { readonly path: string; readonly isDegraded?: boolean } | null;
 }
 
-/** A row of the ranking; without a price of the underlying, its spot is 0. */
-interface RankedRow extends ExposureSums {
-  readonly symbol: string;
-  readonly spot: number;
-  readonly isWholeChain: number;
-  readonly place: number;
-}
+type RankedRow = RankedExposure & { readonly place: number };
 
 interface TotalRow extends ExposureSums {
   readonly unpriced: number;
@@ -121,7 +114,7 @@ export async function queryExposure(
   const focus = hasWatchlist ? [...new Set(wanted)] : MARKET;
   const ranked = fillSql('ranked');
   const rows = await source.known<RankedRow>(
-    `WITH ${ranked}\nSELECT * EXCEPT (left_out_prices) FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
+    `WITH ${ranked}\nSELECT * EXCEPT (left_out_prices, is_whole_chain) REPLACE (nullIf(spot, 0) AS spot), toBool(is_whole_chain) AS is_whole_chain FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
     { focus },
   );
   const [totals] = await source.known<TotalRow>(
@@ -130,13 +123,16 @@ export async function queryExposure(
        SELECT ${SUMS.join(', ')}, countIf(spot = 0) AS unpriced, sum(left_out_prices) AS odd, arraySlice(arraySort(groupArrayIf(symbol, left_out_prices > 0)), 1, ${ODD_SYMBOLS}) AS odd_symbols FROM ranked)`,
   );
   const watchedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
-  const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
+  const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot !== null);
   const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
   const detailsOf = await queryDetails(source, shown, scope);
   const structures = marketStructure === null ? [] : await queryStructures(source, marketStructure, scope, shown);
-  const isDegraded = chain?.isDegraded === true;
+  const rank = ({ place: _, ...row }: RankedRow): RankedExposure => ({
+    ...row,
+    isDegradedChain: row.isWholeChain && chain?.isDegraded ? true : undefined,
+  });
   const describe = (row: RankedRow): SymbolExposure => {
-    const own = rankSymbol(row, isDegraded);
+    const own = rank(row);
     const structure = structures.find(({ symbol }) => symbol === row.symbol);
     return {
       ...own,
@@ -158,7 +154,7 @@ export async function queryExposure(
     unpricedSymbols: unpriced,
     // Absent without any.
     oddPrices: odd > 0 ? { records: odd, symbols: oddSymbols } : undefined,
-    top: top.map((row) => rankSymbol(row, isDegraded)),
+    top: top.map(rank),
     focus: hasWatchlist ? watched : [lead ?? []].flat(),
     lead,
   };
@@ -179,48 +175,35 @@ async function openChain(source: DropSource, path: string): Promise<string> {
   return table;
 }
 
-type Walls = Readonly<Record<'callWall' | 'putWall' | 'absoluteGammaStrike', Amount>>;
 /** Without a date: what later expirations have together. */
 type ExpirationRow = GexSums & { readonly expirationDate: string | null; readonly expirations: number };
 
 async function queryDetails(source: DropSource, shown: readonly string[], scope: ExposureScope) {
-  const run = async <Row extends object>(file: keyof typeof DETAILS) => {
-    const sql = `WITH ${selectDetails(file, IS_SHOWN, scope)}`;
-    const rows = await source.known<Row & { readonly symbol: string }>(sql, { shown });
-    return (symbol: string) => rows.filter((row) => row.symbol === symbol);
+  const run = async <Row extends object>(file: keyof typeof DETAILS, columns: string) => {
+    const sql = `SELECT symbol AS of, ${columns} FROM (WITH ${selectDetails(file, IS_SHOWN, scope)})`;
+    const rows = await source.known<Row & { readonly of: string }>(sql, { shown });
+    return (symbol: string) => rows.filter((row) => row.of === symbol).map(({ of: _, ...row }) => row);
   };
-  const walls = await run<Walls>('walls');
-  const strikes = await run<StrikeGex>('gex-by-strike');
-  const expirations = await run<ExpirationRow>('gex-by-expiration');
-  const zeros = await run<{ readonly zeroGamma: Amount }>('zero-gamma');
+  const gex = 'call_gex, put_gex, net_gex';
+  const walls = await run<Pick<SymbolExposure, 'callWall' | 'putWall' | 'absoluteGammaStrike'>>(
+    'walls',
+    'call_wall, put_wall, absolute_gamma_strike',
+  );
+  const strikes = await run<StrikeGex>('gex-by-strike', `strike, ${gex}`);
+  const expirations = await run<ExpirationRow>('gex-by-expiration', `expiration_date, expirations, ${gex}`);
+  const zeros = await run<Pick<SymbolExposure, 'zeroGamma'>>('zero-gamma', 'zero_gamma');
   return (symbol: string) => {
-    const [wall] = walls(symbol);
     const rows = expirations(symbol);
     const later = rows.find(({ expirationDate }) => expirationDate === null);
     return {
-      zeroGamma: zeros(symbol)[0]?.zeroGamma ?? null,
-      callWall: wall?.callWall ?? null,
-      putWall: wall?.putWall ?? null,
-      absoluteGammaStrike: wall?.absoluteGammaStrike ?? null,
-      strikes: strikes(symbol).map(({ strike, ...sums }) => ({ strike, ...pickGex(sums) })),
-      expirations: rows.flatMap(({ expirationDate, ...sums }) =>
-        expirationDate === null ? [] : [{ expirationDate, ...pickGex(sums) }],
+      ...{ zeroGamma: null, callWall: null, putWall: null, absoluteGammaStrike: null },
+      ...walls(symbol)[0],
+      ...zeros(symbol)[0],
+      strikes: strikes(symbol),
+      expirations: rows.flatMap(({ expirationDate, expirations: _, ...sums }) =>
+        expirationDate === null ? [] : [{ expirationDate, ...sums }],
       ),
       laterExpirations: { count: later?.expirations ?? 0, netGex: later ? later.netGex : 0 },
     };
-  };
-}
-
-function pickGex({ callGex, putGex, netGex }: GexSums): GexSums {
-  return { callGex, putGex, netGex };
-}
-
-/** @param isDegraded whether the chain drop may lack contracts */
-function rankSymbol({ place: _, spot, isWholeChain, ...row }: RankedRow, isDegraded: boolean): RankedExposure {
-  return {
-    ...row,
-    spot: spot > 0 ? spot : null,
-    isWholeChain: isWholeChain === 1,
-    isDegradedChain: isWholeChain === 1 && isDegraded ? true : undefined,
   };
 }
