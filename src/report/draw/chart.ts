@@ -180,13 +180,13 @@ const BAR_PART = 0.78;
 /** Fraction of the largest strike's exposure; strikes below it at either end are not drawn. */
 const TRIM_PART = 0.01;
 
-/** A colour and a dash pattern for each level. */
-const STYLES: Readonly<Record<string, { readonly colour: keyof Palette; readonly dash: readonly number[] }>> = {
-  Spot: { colour: 'spot', dash: [] },
-  'Zero gamma': { colour: 'zeroGamma', dash: [6, 4] },
-  'Call wall': { colour: 'callWall', dash: [2, 3] },
-  'Put wall': { colour: 'putWall', dash: [2, 3] },
-};
+/** The marked levels, by the colours of the palette: how a value is printed, and its dashes. */
+const LEVELS = [
+  { key: 'spot', name: 'Spot', print: formatDecimal, dash: [] },
+  { key: 'zeroGamma', name: 'Zero gamma', print: formatDecimal, dash: [6, 4] },
+  { key: 'callWall', name: 'Call wall', print: formatStrike, dash: [2, 3] },
+  { key: 'putWall', name: 'Put wall', print: formatStrike, dash: [2, 3] },
+] as const;
 
 /** @param lead a symbol with at least one strike */
 export function buildStrikeChart(lead: SymbolExposure, palette: Palette): TopLevelSpec {
@@ -257,14 +257,10 @@ export function buildStrikeChart(lead: SymbolExposure, palette: Palette): TopLev
 const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '-' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
 
 function listLevels(lead: SymbolExposure): readonly MarkerLevel[] {
-  const level = (name: string, value: number | null, text: (value: number) => string) =>
-    value === null ? [] : [{ name, value, text: text(value) }];
-  return [
-    ...level('Spot', lead.spot, formatDecimal),
-    ...level('Zero gamma', lead.zeroGamma, formatDecimal),
-    ...level('Call wall', lead.callWall, formatStrike),
-    ...level('Put wall', lead.putWall, formatStrike),
-  ];
+  return LEVELS.flatMap(({ key, name, print }) => {
+    const value = lead[key];
+    return value === null ? [] : [{ name, value, text: print(value) }];
+  });
 }
 
 /** Drops strikes with almost no exposure at both ends: they would only make the others narrower. */
@@ -301,9 +297,9 @@ function spanOf(bars: readonly Bar[]): { readonly min: number; readonly max: num
   return { min: min - margin, max: max + margin };
 }
 
-function styleOf(marker: PlacedMarker, palette: Palette) {
-  const { colour, dash } = STYLES[marker.name] ?? { colour: 'ink', dash: [] };
-  return { colour: palette[colour], dash };
+function styleOf({ name }: PlacedMarker, palette: Palette) {
+  const { key, dash } = LEVELS.find((level) => level.name === name) ?? LEVELS[0];
+  return { colour: palette[key], dash };
 }
 
 function labelTop(row: number): number {
