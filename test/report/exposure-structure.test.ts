@@ -9,7 +9,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import type { MarketStructureGex } from '../../src/report/model.ts';
-import { compareStructure } from '../../src/report/query/exposure-structure.ts';
+import { compareStructure } from '../../src/report/query/exposure.ts';
 import { createDropFolder, createTrade, measureExposure, writeDrop } from './drop-file.ts';
 
 const DATE = '2026-11-19';
