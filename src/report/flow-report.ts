@@ -9,7 +9,7 @@ import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { assertColumns, keepRecords, openDropFile, queryRenamed } from './drop-source.ts';
-import type { Drivers, FlowReport, Mover, SealedDrop, ShownDrop } from './model.ts';
+import type { Drivers, FlowReport, Mover, SealedDrop } from './model.ts';
 import { queryBesides, queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
@@ -119,6 +119,7 @@ export async function buildFlowReport(
     withStates(beside, date, measureSeries),
   );
   const { exposure } = measured;
+  const { path: _, ids: __, ...shownDrop } = drop;
   const chainLocation = chain?.location ?? null;
   const isCompared = exposure.focus.some(({ marketStructure }) => marketStructure !== null);
   const structureLocation = isCompared ? (options.marketStructure?.location ?? null) : null;
@@ -126,7 +127,7 @@ export async function buildFlowReport(
     kind: 'flow',
     job: options.job,
     createdAt: options.now.toISOString(),
-    drop: pickShown(drop),
+    drop: { ...shownDrop, doubts: drop.doubts?.length ? drop.doubts : undefined },
     halfDay: nameHalfDay(date, calendar),
     exclusions,
     besides,
@@ -178,8 +179,4 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
     `${drop.dataset} ${drop.date} revision ${drop.revision} was sealed with ${drop.rows} rows, the file has ${rows}`,
     { hint: 'Run `flowdrop verify` for this date; seal it again if the object was changed.' },
   );
-}
-
-function pickShown({ path: _, ids: __, doubts, ...drop }: SealedDrop): ShownDrop {
-  return { ...drop, doubts: doubts?.length ? doubts : undefined };
 }

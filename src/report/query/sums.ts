@@ -84,18 +84,8 @@ export async function querySums(source: DropSource, focus: readonly string[], { 
   return {
     headline: readPremium(along('all')[0]),
     // Every bucket, in the model's order: together they are the whole day.
-    expiries: EXPIRIES.map((bucket) =>
-      readBucket(
-        bucket,
-        along('expiry').find(({ expiry }) => expiry === bucket),
-      ),
-    ),
-    moneyness: MONEYNESS.map((bucket) =>
-      readBucket(
-        bucket,
-        along('moneyness').find(({ money }) => money === bucket),
-      ),
-    ),
+    expiries: readBuckets(EXPIRIES, along('expiry'), 'expiry'),
+    moneyness: readBuckets(MONEYNESS, along('moneyness'), 'money'),
     halfHours: readHalfHours(along('slot')),
     symbolCount: symbols[0]?.row.members ?? 0,
     topSymbols: first(TOP_SYMBOLS, 'place').map(({ flow }) => flow),
@@ -143,8 +133,15 @@ WHERE along != ${ALONG.symbol} OR place <= ${TOP_SYMBOLS} OR least(bullish_place
 ORDER BY along, place`;
 }
 
-function readBucket<Bucket extends string>(bucket: Bucket, row: SumRow | undefined) {
-  return { bucket, ...pickNumbers(readPremium(row), PART_KEYS) };
+function readBuckets<Bucket extends string>(
+  buckets: readonly Bucket[],
+  rows: readonly SumRow[],
+  by: 'expiry' | 'money',
+) {
+  return buckets.map((bucket) => {
+    const row = rows.find((candidate) => candidate[by] === bucket);
+    return { bucket, ...pickNumbers(readPremium(row), PART_KEYS) };
+  });
 }
 
 /**
