@@ -6,7 +6,6 @@ import { join, resolve } from 'node:path';
 import { beginEvents, postEvents } from '../alert/events.ts';
 import { writeWholeFile } from '../core/atomic-file.ts';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
-import type { Edition } from '../deliver/dated-report.ts';
 import { type DeliverOptions, deliverReports, previewReport } from '../deliver/deliver.ts';
 import { readArchivedPage } from '../deliver/report-copies.ts';
 import type { Job } from '../job/job.ts';
@@ -45,41 +44,30 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>): A
   return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
 }
 
-/** With `--json`, prints the model of each report; for a digest, the models of its sealed datasets. */
+/**
+ * Writes each report as files: the mail as a page that opens in a browser with its pictures, its text part, the message,
+ * the full report, and the attachments. With `--json`, prints its model; for a digest, the models of its sealed datasets.
+ */
 async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: DeliverOptions): ActionResult {
   const models: unknown[] = [];
-  const files: string[] = [];
+  const written: string[] = [];
   for (const [index, wanted] of job.reports.entries()) {
     const edition = await previewReport(run, job, wanted, chosen);
     if (!edition) throw new Fault('REPORT_PENDING', `no date of ${job.drop.dataset} is sealed yet`);
-    files.push(...(await writePreview(cli.cwd, folder, `${wanted.template}-${index + 1}`, edition)));
+    const path = join(resolve(cli.cwd, folder), `${wanted.template}-${index + 1}`);
+    const { html, text, subject, images } = edition.rendered;
+    const files: readonly (readonly [string, string | Uint8Array])[] = [
+      [`${path}.html`, embedImages(html, images)],
+      [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
+      [`${path}.eml`, edition.eml],
+      [`${path}-full.html`, edition.page],
+      ...edition.attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
+    ];
+    for (const [file, content] of files) await writeWholeFile(file, content);
+    written.push(...files.map(([file]) => file));
     models.push(...edition.parts.flatMap((part) => ('report' in part ? [part.report] : [])));
   }
-  return cli.print(models, `${files.join('\n')}\n`);
-}
-
-/**
- * Writes a report as files: the mail as a page that opens in a browser with its pictures, its text part, the message, the
- * full report, and the attachments.
- * @returns the paths written
- */
-async function writePreview(
-  cwd: string,
-  folder: string,
-  name: string,
-  { rendered, page, attachments, eml }: Edition & { readonly eml: Uint8Array },
-): Promise<readonly string[]> {
-  const path = join(resolve(cwd, folder), name);
-  const { html, text, subject, images } = rendered;
-  const files: readonly (readonly [string, string | Uint8Array])[] = [
-    [`${path}.html`, embedImages(html, images)],
-    [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
-    [`${path}.eml`, eml],
-    [`${path}-full.html`, page],
-    ...attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
-  ];
-  for (const [file, content] of files) await writeWholeFile(file, content);
-  return files.map(([file]) => file);
+  return cli.print(models, `${written.join('\n')}\n`);
 }
 
 /**

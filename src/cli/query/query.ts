@@ -12,7 +12,7 @@ import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
-import { type Archive, type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
+import { type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { Coverage } from '../../archive/coverage.ts';
 import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
 import { previousSessions } from '../../calendar/session.ts';
@@ -34,34 +34,16 @@ import { declareTimes } from './wall-clock.ts';
 const MAX_NAMED = 20;
 
 export async function query(cli: Cli, { argument, options }: Call<'query'>): ActionResult {
-  const { terminal, openers, globals } = cli;
+  const { terminal, openers, globals, signal, self } = cli;
+  const { apiTypes, engine } = options;
   const output = await chooseOutput(cli, options);
   const sql = argument === '-' ? await text(terminal.stdin) : argument;
   if (sql.trim() === '') throw usage('the SQL is empty', 'Give one SELECT, or - and the SQL on stdin.', 'SQL_MISSING');
   const place = await findDataset(cli.cwd, globals.jobs, options);
   const startedMs = openers.clock.now();
-  return await withArchive(cli, place, options, async (archive, folder) => {
-    const path = output.file?.temporary ?? join(folder, 'answer');
-    try {
-      const answer = await archive.query({ sql, format: output.format, path });
-      await declareTimes(output.format, path, answer.columns, cli.signal);
-      terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
-      await deliver(cli, output, path, () => describeAnswer(answer));
-    } finally {
-      await rm(path, { force: true });
-    }
-    return undefined;
-  });
-}
-
-async function withArchive(
-  { openers, signal, self }: Cli,
-  place: DatasetPlace,
-  { apiTypes, engine }: Call<'query'>['options'],
-  act: (archive: Archive, folder: string) => ActionResult,
-): ActionResult {
   const server = await openers.openQueryServer(engine);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
+  const path = output.file?.temporary ?? join(folder, 'answer');
   // The engine's process starts while the store is opened and listed.
   const workers = openers.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
   workers.catch(() => {}); // `openArchive` reports it, unless something else failed before.
@@ -86,7 +68,11 @@ async function withArchive(
         server,
         openWorkers: () => workers,
       });
-      return await act(archive, folder);
+      const answer = await archive.query({ sql, format: output.format, path });
+      await declareTimes(output.format, path, answer.columns, signal);
+      terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
+      await deliver(cli, output, path, () => describeAnswer(answer));
+      return undefined;
     } finally {
       await store.close();
     }
@@ -96,6 +82,7 @@ async function withArchive(
       () => {},
     );
     await server?.engine.close();
+    await rm(path, { force: true });
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }
