@@ -39,12 +39,8 @@ export async function drop(cli: Cli, { argument, options }: Call<'drop'>): Actio
 }
 
 /** @throws Fault `NOT_SEALED` (usage), `DROP_DAMAGED`, StoreFault */
-async function sendFile(
-  { openers, terminal, signal }: Cli,
-  ledger: Ledger,
-  manifest: Manifest | undefined,
-  date: string,
-): Promise<undefined> {
+async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string): Promise<undefined> {
+  const { openers, terminal, signal } = cli;
   if (!manifest) throw usage(`${date} is not sealed: it has no file`, undefined, 'NOT_SEALED');
   await assertStateFolder(openers.stateDir);
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
@@ -109,10 +105,8 @@ async function listRevisions(ledger: Ledger, sealed: Manifest) {
   return revisions;
 }
 
-function formatDrop(
-  { job, date, condition, damage, location, manifest, revisions, audit }: DropDocument,
-  nowMs: number,
-) {
+function formatDrop(document: DropDocument, nowMs: number): string {
+  const { job, date, condition, damage, location, manifest, revisions, audit } = document;
   if (!manifest) return `${job} ${date}: ${condition ?? 'unknown'}, not sealed\n`;
   const { rows, revision, sealed_at, requests, files, proved, doubts, through } = manifest;
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);

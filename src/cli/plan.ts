@@ -75,11 +75,8 @@ async function printPlans(cli: Cli): ActionResult {
   return exitCode;
 }
 
-async function planJob(
-  cli: Cli,
-  job: Job,
-  { range, mode = 'unsealed', afterSeconds = 0 }: PlanChoice,
-): Promise<PlanDocument> {
+async function planJob(cli: Cli, job: Job, choice: PlanChoice): Promise<PlanDocument> {
+  const { range, mode = 'unsealed', afterSeconds = 0 } = choice;
   const { openers } = cli;
   const calendar = await openers.readCalendar();
   const state = openJobState(openers.stateDir, job.name);

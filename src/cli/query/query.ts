@@ -34,12 +34,12 @@ import { declareTimes } from './wall-clock.ts';
 const MAX_NAMED = 20;
 
 export async function query(cli: Cli, { argument, options }: Call<'query'>): ActionResult {
-  const { terminal, openers, globals, signal, self } = cli;
+  const { terminal, openers, signal, self } = cli;
   const { apiTypes, engine } = options;
   const output = await chooseOutput(cli, options);
   const sql = argument === '-' ? await text(terminal.stdin) : argument;
   if (sql.trim() === '') throw usage('the SQL is empty', 'Give one SELECT, or - and the SQL on stdin.', 'SQL_MISSING');
-  const place = await findDataset(cli.cwd, globals.jobs, options);
+  const place = await findDataset(cli, options);
   const startedMs = openers.clock.now();
   const server = await openers.openQueryServer(engine);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
@@ -287,20 +287,17 @@ const HINT = 'See `flowdrop query --help`.';
 const STORE_HINT = 'Run the job first, or name the store with --from-store LOCATION.';
 
 /** @throws Fault `USAGE`, `STORE_UNCLEAR`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
-async function findDataset(
-  cwd: string,
-  jobsFolder: string,
-  { job, fromStore, dataset }: Call<'query'>['options'],
-): Promise<DatasetPlace> {
+async function findDataset(cli: Cli, options: Call<'query'>['options']): Promise<DatasetPlace> {
+  const { job, fromStore, dataset } = options;
   if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
     throw usage('--job names the store and the dataset: leave out --from-store and --dataset', HINT);
   if (fromStore === undefined && dataset !== undefined)
     throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', HINT);
   const place =
     fromStore === undefined
-      ? await readPlace(job, jobsFolder)
+      ? await readPlace(job, cli.globals.jobs)
       : { to: fromStore, trades: dataset, datasets: [], families: KNOWN_FAMILIES };
-  await assertDirectory(cwd, place.to, STORE_HINT);
+  await assertDirectory(cli.cwd, place.to, STORE_HINT);
   return place;
 }
 

@@ -14,12 +14,13 @@ import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import type { ConditionEntry } from '../../ledger/condition-file.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { readSealed } from '../../ledger/update-conditions.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
-import { expires, expiresAt, type LookbackRange, lookbackOf } from '../../plan/dates.ts';
+import { expires, expiresAt, lookbackOf } from '../../plan/dates.ts';
 import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
-import { type KnownDates, limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
+import { limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
@@ -95,7 +96,32 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   const { results, ...runs } = await readRuns(new RunHistory(openers.stateDir, job.name));
   const { schedule } = job;
   const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
-  const reading = await readStore(openers, job, known, lookback, recentWeeks).catch((error: unknown) => {
+  const readStore = async (ledger: Ledger) => {
+    const { store } = ledger;
+    const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
+      ledger.conditions(),
+      listArchive(store, job.name, MAX_REPORTS),
+      readOwedEvents(store, job),
+    ]);
+    const newest = [...entries.keys()].sort().at(-1);
+    const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
+    const sealed = await readSealed(ledger, entries, { since });
+    const conditions = deriveConditions({
+      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
+      // Every run writes the document, even for a date selection, so it is the newer of the two.
+      recorded: new Map<string, Condition>([
+        ...Object.entries(known?.conditions ?? {}),
+        ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+      ]),
+      lookback,
+      since,
+    });
+    const dates = [...conditions].map(([date, condition]) =>
+      describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
+    );
+    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
+  };
+  const reading = await withLedger(openers, job, readStore).catch((error: unknown) => {
     if (!isFault(error)) throw error;
     // Without the store: what the last run knew at its end.
     const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -166,40 +192,6 @@ function describeStaging(staging: Staging | undefined, dates: readonly DateStatu
   const { date, second, rows } = staging;
   const isOver = dates.some((one) => one.date > date || (one.date === date && one.condition !== 'pending'));
   return isOver ? null : { date, through: formatSecond(second), rows };
-}
-
-async function readStore(
-  openers: StatusOpeners,
-  job: Job,
-  known: KnownDates | undefined,
-  lookback: LookbackRange,
-  recentWeeks: number | undefined,
-) {
-  return await withLedger(openers, job, async (ledger) => {
-    const { store } = ledger;
-    const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
-      ledger.conditions(),
-      listArchive(store, job.name, MAX_REPORTS),
-      readOwedEvents(store, job),
-    ]);
-    const newest = [...entries.keys()].sort().at(-1);
-    const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
-    const sealed = await readSealed(ledger, entries, { since });
-    const conditions = deriveConditions({
-      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
-      // Every run writes the document, even for a date selection, so it is the newer of the two.
-      recorded: new Map<string, Condition>([
-        ...Object.entries(known?.conditions ?? {}),
-        ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
-      ]),
-      lookback,
-      since,
-    });
-    const dates = [...conditions].map(([date, condition]) =>
-      describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
-    );
-    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
-  });
 }
 
 function describeDate(
