@@ -309,7 +309,7 @@ function createMailOpeners(env: Environment, cwd: string) {
   const directory = () => resolve(cwd, readSetting(env, 'FLOWDROP_OUTBOX_DIR'));
   const openAnyMailer = async (): Promise<Mailer> => {
     const url = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
-    if (!url) return (await import('./mail/outbox.ts')).openOutboxMailer({ directory: directory() });
+    if (!url) return (await import('./mail/message.ts')).openOutboxMailer({ directory: directory() });
     const patienceSeconds = readRuled(env, 'FLOWDROP_MAIL_RETRY_SECONDS');
     const patienceMs = patienceSeconds === undefined ? undefined : patienceSeconds * 1000;
     return (await import('./mail/smtp.ts')).openSmtpMailer({ url, patienceMs });

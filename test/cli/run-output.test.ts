@@ -7,7 +7,7 @@ import type { CliContext, Terminal } from '../../src/cli/context.ts';
 import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
 import { createProgress } from '../../src/cli/terminal/progress.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { openOutboxMailer } from '../../src/mail/outbox.ts';
+import { openOutboxMailer } from '../../src/mail/message.ts';
 import { RunTotals } from '../../src/state/run-events.ts';
 import type { DateResult, Delivery, RunResult } from '../../src/state/run-result.ts';
 import { createKeptLog } from '../support/log.ts';

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { embedImages } from '../../src/mail/message.ts';
-import { formatOutboxName, openOutboxMailer } from '../../src/mail/outbox.ts';
+import { embedImages, formatOutboxName, openOutboxMailer } from '../../src/mail/message.ts';
 import { buildMessage, PIXEL } from './fixture.ts';
 
 let directory: string;

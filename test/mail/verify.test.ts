@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SMTPServerOptions } from 'smtp-server';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { openOutboxMailer } from '../../src/mail/outbox.ts';
+import { openOutboxMailer } from '../../src/mail/message.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { startSmtpReceiver } from './smtp-receiver.ts';
 
