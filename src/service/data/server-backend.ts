@@ -69,12 +69,21 @@ export async function openServerBackend(
   places: ServerPlaces,
 ): Promise<Backend> {
   assertPossible(options, places);
-  const { log, closers } = parts;
+  const { clock, log, closers } = parts;
+  const { adminUrl, cluster } = places;
   const earliest = options.earliest ?? EARLIEST_DATE;
   const size = options.concurrency;
   const local = await parts.startEngines(join(parts.folder, 'parser'), 1);
-  if (places.adminUrl !== undefined) {
-    await makeReady(places.adminUrl, local, { ...options, earliest }, parts, places.cluster);
+  if (adminUrl !== undefined) {
+    const admin = await openServerEngine({ url: adminUrl, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
+    try {
+      const offsetSeconds = options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000;
+      const granularity = granularityFor(options.scanLimit);
+      await setUpServer(admin, { order: options.order, earliest, cluster, offsetSeconds, granularity });
+      await loadServer(options, admin, local, parts);
+    } finally {
+      await admin.close();
+    }
   }
   const pool = await openServerPool({ url: places.url, size, maxWaiting: MAX_WAITING });
   closers.push(() => pool.close());
@@ -117,25 +126,6 @@ function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerPl
     undefined,
     "an administrator's address, without which data, chain, generate, asOf and cluster are not possible",
   );
-}
-
-/** Creates databases, tables and views, and loads the rows. */
-async function makeReady(
-  url: string,
-  local: EnginePool,
-  options: ServiceOptions & { readonly earliest: string },
-  { clock, log }: BackendParts,
-  cluster: string | undefined,
-): Promise<void> {
-  const admin = await openServerEngine({ url, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
-  try {
-    const offsetSeconds = options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000;
-    const granularity = granularityFor(options.scanLimit);
-    await setUpServer(admin, { ...options, cluster, offsetSeconds, granularity });
-    await loadServer(options, admin, local, { clock, log });
-  } finally {
-    await admin.close();
-  }
 }
 
 /**

@@ -28,19 +28,14 @@ import {
 } from '../../api-contract/published-limits.ts';
 import type { Gate } from '../access/gate.ts';
 import type { Caller } from '../access/keys.ts';
+import type { Dataset } from '../backend.ts';
 import { ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
+import type { ServiceOptions } from '../options.ts';
 import type { RunQuery } from './query-runner.ts';
 import { SAMPLE_TRADES } from './sample-trades.ts';
 
-interface RowLimits {
-  /** Maximum rows per answer. */
-  readonly rowLimit: number;
-  /** Maximum rows per answer for a trial caller; capped at `rowLimit`. */
-  readonly trialRowLimit: number;
-  /** Days back that active subscriptions see; `undefined`: all dates. */
-  readonly lookbackDays: number | undefined;
-}
+type RowLimits = Pick<ServiceOptions, 'rowLimit' | 'trialRowLimit'> & Pick<Dataset, 'lookbackDays'>;
 
 const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 
