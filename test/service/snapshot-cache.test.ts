@@ -1,6 +1,6 @@
 /** What snapshots are kept, shared and given up: the cache alone, with values made by the test. */
 import { expect, test } from 'vitest';
-import { SnapshotCache } from '../../src/service/snapshot/snapshot-cache.ts';
+import { SnapshotCache } from '../../src/service/snapshot/snapshot.ts';
 
 interface Value {
   readonly size: number;
