@@ -28,45 +28,42 @@ const ABANDONED_MS = 60_000;
 /** Touches no file before the first use. `update` throws Fault `PACE_UNWRITABLE`, `PACE_CONTENDED`. */
 export function createFileCell(folder: string, clock: Clock): PaceCell {
   let isPrepared = false;
-  const guard = async <T>(action: () => Promise<T>): Promise<T> => {
-    try {
-      return await action();
-    } catch (cause) {
-      // Any other error is a defect.
-      if (!(cause instanceof Error && 'syscall' in cause)) throw cause;
-      throw new Fault('PACE_UNWRITABLE', `the request budget cannot be kept in ${folder}`, {
-        cause,
-        hint: 'Set FLOWDROP_STATE_DIR to a writable folder on a local disk; processes with the same key share it.',
-      });
-    }
-  };
-  const prepare = async () => {
-    if (isPrepared) return;
-    await makeFolder(folder);
-    removeAbandoned(folder, clock.now());
-    isPrepared = true;
-  };
   return {
     async update(change) {
-      return await guard(async () => {
-        for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
-          await prepare();
-          const number = findNewest(folder);
-          const current = number === 0 ? UNUSED : readState(folder, number);
-          if (current === 'gone') continue;
+      for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
+        try {
+          if (!isPrepared) {
+            await makeFolder(folder).catch((cause: unknown) => {
+              throw toFault(folder, cause);
+            });
+            removeAbandoned(folder, clock.now());
+          }
+          isPrepared = true;
+          const number = Math.max(0, ...listNumbers(folder));
+          const current = number === 0 ? UNUSED : parseState(readFileSync(pathOf(folder, number), 'utf8'));
           const { state, result } = change(current, clock.now());
-          if (isSame(state, current)) return result;
-          const written = writeState(folder, number + 1, state);
-          if (written === true) return result;
-          if (written === 'gone') isPrepared = false;
+          if (isSame(state, current) || writeState(folder, number + 1, state)) return result;
+        } catch (cause) {
+          // A state that was listed may be gone, and an operator may remove the folder of a running process.
+          isPrepared = false;
+          if (!hasErrorCode(cause, 'ENOENT')) throw toFault(folder, cause);
         }
-        throw new Fault('PACE_CONTENDED', `too many processes write the request budget in ${folder} at once`, {
-          hint: 'Start fewer processes that use this key.',
-        });
+      }
+      throw new Fault('PACE_CONTENDED', `too many processes write the request budget in ${folder} at once`, {
+        hint: 'Start fewer processes that use this key.',
       });
     },
     async close() {},
   };
+}
+
+/** For errors of the file system; any other error is a defect and stays as it is. */
+function toFault(folder: string, cause: unknown): unknown {
+  if (!(cause instanceof Error && 'syscall' in cause)) return cause;
+  return new Fault('PACE_UNWRITABLE', `the request budget cannot be kept in ${folder}`, {
+    cause,
+    hint: 'Set FLOWDROP_STATE_DIR to a writable folder on a local disk; processes with the same key share it.',
+  });
 }
 
 /** Most updates change nothing. */
@@ -74,39 +71,17 @@ function isSame(a: PaceState, b: PaceState | undefined): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-/** Number of the newest state; 0 if there is none. */
-function findNewest(folder: string): number {
-  return listNumbers(folder).reduce((newest, number) => Math.max(newest, number), 0);
-}
-
 function listNumbers(folder: string): readonly number[] {
-  try {
-    return readdirSync(folder).map((name) => Number(STATE_NAME.exec(name)?.[1] ?? 0));
-  } catch (error) {
-    // The operator may remove the folder under a running process.
-    if (hasErrorCode(error, 'ENOENT')) return [];
-    throw error;
-  }
+  return readdirSync(folder).map((name) => Number(STATE_NAME.exec(name)?.[1] ?? 0));
 }
 
-/** @returns `undefined` if the file is not a valid state, `gone` if it was removed after it was listed */
-function readState(folder: string, number: number): PaceState | 'gone' | undefined {
-  try {
-    return parseState(readFileSync(pathOf(folder, number), 'utf8'));
-  } catch (error) {
-    if (hasErrorCode(error, 'ENOENT')) return 'gone';
-    throw error;
-  }
-}
-
-/** @returns whether the written state became the current one; `gone` if the folder has just been removed */
-function writeState(folder: string, number: number, state: PaceState): boolean | 'gone' {
+/** @returns whether the written state became the current one */
+function writeState(folder: string, number: number, state: PaceState): boolean {
   const temporary = join(folder, `${randomBytes(6).toString('hex')}.tmp`);
   try {
     writeFileSync(temporary, `${JSON.stringify(state)}\n`, { flag: 'wx' });
     linkSync(temporary, pathOf(folder, number));
   } catch (error) {
-    if (hasErrorCode(error, 'ENOENT')) return 'gone';
     // Another process was faster.
     if (!hasErrorCode(error, 'EEXIST')) throw error;
     return false;
