@@ -2,9 +2,12 @@
  * What the commands receive from outside: the terminal, and what opens everything else. `main.ts` connects the two. Also
  * what several commands check, open and name.
  */
+import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { hostname, userInfo } from 'node:os';
+import { pipeline } from 'node:stream/promises';
 import { isDate } from '../calendar/wall-clock.ts';
+import { hasErrorCode } from '../core/atomic-file.ts';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { WorkerCommand } from '../engine/worker-pool.ts';
@@ -129,6 +132,21 @@ export async function withSource<T>(
     return await act(opened);
   } finally {
     await closeSource(opened);
+  }
+}
+
+/** Writes a file to stdout. @throws Fault `INTERRUPTED` */
+export async function pipeOut({ terminal, signal }: Cli, path: string): Promise<void> {
+  try {
+    await pipeline(createReadStream(path), terminal.stdout, { end: false, signal });
+  } catch (error) {
+    // A reader that has enough (`| head`) closes the pipe: not a failure, as in every other command.
+    if (hasErrorCode(error, 'EPIPE')) return;
+    if (!signal.aborted) throw error;
+    throw new Fault('INTERRUPTED', 'stopped before all of it was read', {
+      kind: 'interrupted',
+      hint: 'What is on stdout is incomplete; start the same command again.',
+    });
   }
 }
 

@@ -2,10 +2,8 @@
  * `flowdrop drop JOB DATE`: one drop: what its manifest says, its revisions and what changed, checks and audits. With
  * `--file` its Parquet file on stdout, checked before the first byte. Reads only the store.
  */
-import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { finished } from 'node:stream/promises';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
@@ -16,7 +14,16 @@ import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
-import { type ActionResult, assertDate, assertDirectory, type Call, type Cli, usage, withLedger } from './context.ts';
+import {
+  type ActionResult,
+  assertDate,
+  assertDirectory,
+  type Call,
+  type Cli,
+  pipeOut,
+  usage,
+  withLedger,
+} from './context.ts';
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;
@@ -40,7 +47,7 @@ export async function drop(cli: Cli, { argument, options }: Call<'drop'>): Actio
 
 /** @throws Fault `NOT_SEALED` (usage), `DROP_DAMAGED`, StoreFault */
 async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string): Promise<undefined> {
-  const { openers, terminal, signal } = cli;
+  const { openers, signal } = cli;
   if (!manifest) throw usage(`${date} is not sealed: it has no file`, undefined, 'NOT_SEALED');
   await assertStateFolder(openers.stateDir);
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
@@ -51,9 +58,7 @@ async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined
         hint: `flowdrop verify JOB --date ${date}`,
       });
     }
-    const reading = createReadStream(path);
-    reading.pipe(terminal.stdout, { end: false });
-    await finished(reading, { signal });
+    await pipeOut(cli, path);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -206,6 +206,12 @@ describe('plan and status', () => {
   });
 });
 
+it('a reader that has enough of the file of a drop is no failure', async () => {
+  const args = ['drop', join(cwd, 'priced.yaml'), '2026-11-20', '--file'];
+  const run = await flowdrop(args, { cwd, onStart: ({ stdout }) => stdout?.destroy() });
+  expect(run).toMatchObject({ code: 0, stderr: '' });
+});
+
 describe('plan without a job', () => {
   it('plans all of the folder with a total, and tells of one that cannot be planned', async () => {
     const place = join(cwd, 'several');

@@ -5,12 +5,10 @@
  * be read by its name, so a store is all that must be known: the named one, or the one that the jobs share.
  */
 import { randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { link, mkdtemp, open, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { pipeline } from 'node:stream/promises';
 import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
 import { type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { Coverage } from '../../archive/coverage.ts';
@@ -26,7 +24,7 @@ import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import type { Store } from '../../store/store.ts';
-import { type ActionResult, assertDirectory, type Call, type Cli, usage, workerCommand } from '../context.ts';
+import { type ActionResult, assertDirectory, type Call, type Cli, pipeOut, usage, workerCommand } from '../context.ts';
 import { escapeText, formatTable, measureWidth, type TableColumn } from '../terminal/text.ts';
 import { declareTimes } from './wall-clock.ts';
 
@@ -214,20 +212,6 @@ async function deliver(cli: Cli, output: Output, written: string, describe: () =
   }
   await syncFolder(dirname(path));
   if (cli.globals.json) cli.print({ out: path, format, bytes, ...describe() }, '');
-}
-
-async function pipeOut({ terminal, signal }: Cli, path: string): Promise<void> {
-  try {
-    await pipeline(createReadStream(path), terminal.stdout, { end: false, signal });
-  } catch (error) {
-    // A reader that has enough (`| head`) closes the pipe: not a failure, as in every other command.
-    if (hasErrorCode(error, 'EPIPE')) return;
-    if (!signal.aborted) throw error;
-    throw new Fault('INTERRUPTED', 'stopped before the whole answer was read', {
-      kind: 'interrupted',
-      hint: 'The answer on stdout is incomplete; start the same command again.',
-    });
-  }
 }
 
 /** The shape of the engine's format for tables. */
