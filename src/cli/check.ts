@@ -12,7 +12,7 @@ import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { jobSchema } from '../job/shape.ts';
 import { sealsFrom } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
-import { locateRefusedSql, readSelected } from '../run/job-sql.ts';
+import { locateRefusedSql, readSourceSql } from '../run/job-sql.ts';
 import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
 import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
 import { describeFailure, type FailureReport, hangText, type Style } from './terminal/text.ts';
@@ -55,7 +55,7 @@ async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Jo
     assertDistinct([...parsed, job]);
     parsed.push(job);
     const { source, drop, reports } = job;
-    const { selected } = await readSelected(cli.openers, job);
+    const { selected } = await readSourceSql(cli.openers, job);
     const rows = source.kind === 'snapshots' ? `${source.api} of ${source.symbols.join(', ')}` : source.table;
     const columns = (selected ?? source.columns).length;
     // Loads what renders reports only for a job that has some.

@@ -16,10 +16,8 @@ export function createRunEnv({ openers, signal, terminal }: CliContext): RunEnv 
 }
 
 /** @returns the exit code @throws the error that ended the run early */
-export function printRun(
-  { print, openers }: Pick<Cli, 'print' | 'openers'>,
-  { result, deliveries, error, shortfall }: FinishedRun,
-): number {
+export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, finished: FinishedRun): number {
+  const { result, deliveries, error, shortfall } = finished;
   if (error !== undefined || result === undefined) throw error;
   const log = shortfall === undefined ? '' : `Log lines of this run: ${openers.runId}\n`;
   print({ ...result, reports: deliveries }, `${describeRun(result, deliveries)}${log}`);

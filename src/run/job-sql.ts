@@ -11,21 +11,10 @@ import type { Openers } from '../openers.ts';
 
 /**
  * @param engine the one that is open in this process, if any: there cannot be two
- * @returns the source with its SQL ready for requests @throws Fault `JOB_INVALID` with file, line and key
+ * @returns the source with its SQL ready for requests, and the names in the job's own SELECT: empty for an expression
+ *   without one; `undefined`: no SELECT, or a star in it @throws Fault `JOB_INVALID` with file, line and key
  */
 export async function readSourceSql(
-  openers: Pick<Openers, 'openEngine'>,
-  { file, source }: Job,
-  engine?: Engine,
-): Promise<JobSource> {
-  return (await readSelected(openers, { file, source }, engine)).source;
-}
-
-/**
- * As `readSourceSql`, with the names in the job's own SELECT: empty for an expression without one; `undefined`: no SELECT, or
- * a star in it.
- */
-export async function readSelected(
   openers: Pick<Openers, 'openEngine'>,
   { file, source }: Pick<Job, 'file' | 'source'>,
   engine?: Engine,

@@ -48,7 +48,7 @@ export async function openJobSource(
 ): Promise<OpenedSource> {
   const { clock, stateDir } = openers;
   const { log, calendar } = using;
-  const source = await readSourceSql(openers, job, engine);
+  const { source } = await readSourceSql(openers, job, engine);
   const load = async (url: string, key: string) => {
     return await new ApiLimits(limitsPath(stateDir, url, key, job.source), url, clock.now()).load();
   };

@@ -161,7 +161,8 @@ async function readJob(text: Text): Promise<{ readonly job: SqlJob; readonly pas
   const job = parseJob('x.yaml', jobText(text));
   assertSqlJob(job);
   try {
-    const read = { ...job, source: await readSourceSql({ openEngine: async () => engine }, job, engine) };
+    const { source } = await readSourceSql({ openEngine: async () => engine }, job, engine);
+    const read = { ...job, source };
     assertSqlJob(read);
     return { job: read, passes: true };
   } catch (error) {

@@ -21,7 +21,7 @@ afterAll(() => folder.remove());
 async function read(source: string, openEngine = () => openEmbeddedEngine()) {
   const file = join(folder.path, 'x.yaml');
   await writeFile(file, `name: x\nsource:\n${source}drop: { to: out, dataset: x }\n`);
-  return await readSourceSql({ openEngine }, await readJob(file, folder.path));
+  return (await readSourceSql({ openEngine }, await readJob(file, folder.path))).source;
 }
 
 test.each([
