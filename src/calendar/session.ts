@@ -76,6 +76,22 @@ export function isLike(date: string, other: string, override = NO_OVERRIDE): boo
   return isSession(date, override) && isHalfDay(date, override) === isHalfDay(other, override);
 }
 
+/** Below that many sessions, what earlier ones have is no habit and no usual number. */
+export const FEWEST_LIKE_SESSIONS = 3;
+
+/** Those of some dates that a session is compared with: as long as it is, or for a half day without three of them, all. */
+export function listCompared(date: string, dates: readonly string[], override = NO_OVERRIDE): readonly string[] {
+  const like = dates.filter((other) => isLike(other, date, override));
+  if (like.length >= FEWEST_LIKE_SESSIONS || !isHalfDay(date, override)) return like;
+  return dates.filter((other) => isSession(other, override));
+}
+
+/** How long a session is from opening to close, against another. */
+export function shareOfHours(date: string, other: string, override = NO_OVERRIDE): number {
+  const lengthOf = (one: string) => sessionCloseSecond(one, override) - OPEN_SECOND;
+  return lengthOf(date) / lengthOf(other);
+}
+
 /** Second of the day (exchange's clock) when options of a class close; meaningless if there is no session. */
 export function closeSecond(date: string, options: OptionClass, override = NO_OVERRIDE): number {
   return CLOSE_SECONDS[isHalfDay(date, override) ? 'early' : 'whole'][options];

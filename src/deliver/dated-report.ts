@@ -9,7 +9,7 @@
 
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { isLike, previousSessions } from '../calendar/session.ts';
+import { listCompared, previousSessions } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
@@ -256,7 +256,7 @@ async function fetchBeside(
 }
 
 /**
- * Summaries of the sessions before that are as long, and of the dates since the session before, which have the evening,
+ * Summaries of the sessions before that are compared, and of the dates since the session before, which have the evening,
  * newest first. Leaves out an earlier day that cannot be read; the report itself does not
  * depend on earlier days.
  */
@@ -265,9 +265,9 @@ async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<r
   const { calendar } = run;
   const [previous = date] = previousSessions(addDays(date, -1), 1, calendar);
   const earlier = (await ledger.dates()).filter((other) => other < date);
-  const like = earlier.filter((other) => isLike(other, date, calendar)).slice(-MEAN_SESSIONS);
+  const compared = listCompared(date, earlier, calendar).slice(-MEAN_SESSIONS);
   const found: PastSession[] = [];
-  for (const other of earlier.filter((one) => one >= previous || like.includes(one)).reverse()) {
+  for (const other of earlier.filter((one) => one >= previous || compared.includes(one)).reverse()) {
     const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));
     const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
     // Drops with their own columns have none.

@@ -7,6 +7,7 @@ import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/publi
 import { SESSION_END_SECOND } from '../calendar/segments.ts';
 import {
   type CalendarOverride,
+  FEWEST_LIKE_SESSIONS,
   hasCurb,
   listSessions,
   NO_OVERRIDE,
@@ -119,9 +120,6 @@ export function firstSecondOf({
 export function isAtEdge(date: string, nowMs: number, lookbackDays = LOOKBACK_DAYS): boolean {
   return leavesAt(date, EVENING_BEFORE_SECOND, lookbackDays) < nowMs;
 }
-
-/** Below that many sessions, what earlier ones have is no habit. */
-export const FEWEST_LIKE_SESSIONS = 3;
 
 /**
  * Why rows of a date may have left the lookback before its opening does, in words; `undefined` if none has.

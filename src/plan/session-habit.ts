@@ -4,9 +4,8 @@
  * symbols, the last minutes have. Invariant: what habits cannot tell is left to `session-end.ts`.
  */
 import { SESSION_END_SECOND } from '../calendar/segments.ts';
-import { OPEN_SECOND } from '../calendar/session.ts';
+import { FEWEST_LIKE_SESSIONS, OPEN_SECOND } from '../calendar/session.ts';
 import { formatSecond } from '../calendar/wall-clock.ts';
-import { FEWEST_LIKE_SESSIONS } from './dates.ts';
 
 /** How the rows of a session lie in time. */
 export interface TimeShape {

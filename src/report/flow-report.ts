@@ -4,7 +4,7 @@
  * whose row count differs from the sealed one gives no report. `text/`, `draw/` and the templates define how it looks.
  */
 import { type Families, KNOWN_FAMILIES, membersOf } from '../api-contract/family.ts';
-import { type CalendarOverride, isLike, nameHalfDay } from '../calendar/session.ts';
+import { type CalendarOverride, listCompared, nameHalfDay, shareOfHours } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -32,8 +32,8 @@ export interface FlowOptions {
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
   /**
-   * Local files of the summaries of sealed dates before this date, newest first. It is compared with the first five sessions
-   * that are as long; what traded in the night before it is in those since the session before.
+   * Local files of the summaries of sealed dates before this date, newest first. It is compared with the first five of
+   * `listCompared`; what traded in the night before it is in those since the session before.
    */
   readonly before: readonly PastSession[];
   /** Sessions before the date that the ledger knows: those that cannot be compared are named. Default: none. */
@@ -99,8 +99,12 @@ export async function buildFlowReport(
       : { exposure: NO_EXPOSURE, volatility: [] }),
   });
   const queryTrades = async () => {
-    const like = options.before.filter((past) => isLike(past.date, date, calendar));
-    const history = await queryHistory(file, like, families);
+    const names = options.before.map((past) => past.date);
+    const compared = listCompared(date, names, calendar);
+    const past = options.before
+      .filter((one) => compared.includes(one.date))
+      .map((one) => ({ ...one, share: shareOfHours(date, one.date, calendar) }));
+    const history = await queryHistory(file, past, families);
     const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
     const drivers = await queryDrivers(source);
     return {
@@ -135,7 +139,7 @@ export async function buildFlowReport(
       tables.headline,
       measured.volumeAboveOpenInterest.premium,
       history,
-      (options.known ?? []).filter((past) => isLike(past, date, calendar)),
+      listCompared(date, options.known ?? [], calendar),
     ),
     ...tables,
     ...measured,
@@ -153,7 +157,7 @@ export async function buildFlowReport(
       ...{ date, hours, exclusions, hasGaps, merged, families },
       chain: chainLocation,
       structure: structureLocation,
-      pastDates: history.sessions.map((session) => session.date),
+      past: history.sessions,
       exposure: isWhole ? { date, keepsExpiring, families, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),

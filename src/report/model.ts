@@ -121,6 +121,8 @@ export interface Change {
 export interface Comparison {
   /** The sealed session before this date; null if there is none. */
   readonly previousDate: string | null;
+  /** Of whole days before a half day, the part of their sums that is compared, from 0 to 1; absent where all are. */
+  readonly share?: number | undefined;
   /** Up to five sealed sessions before this date, newest first. */
   readonly meanDates: readonly string[];
   /** Sessions between the oldest of `meanDates` and this date that are not in it, newest first: they are not compared. */

@@ -8,10 +8,8 @@ import {
   CLOSE_HALF_HOUR,
   closeSecond,
   formatHalfHour,
-  isHalfDay,
   OPEN_HALF_HOUR,
-  OPEN_SECOND,
-  sessionCloseSecond,
+  shareOfHours,
 } from '../calendar/session.ts';
 import { formatCount, formatDollars } from '../core/units.ts';
 import type { BaselineCheck } from '../job/job.ts';
@@ -115,13 +113,11 @@ type Usual = ReturnType<typeof createUsual>;
 
 /** What the sessions before let one expect. A symbol that did not trade in a session counts as 0. */
 function createUsual(today: DayShape, past: readonly DayShape[], calendar: CalendarOverride | undefined) {
-  const lengthOf = (date: string) => sessionCloseSecond(date, calendar) - OPEN_SECOND;
-  const whole = median(past.map(({ date }) => lengthOf(date)));
   const all = [...new Set(past.flatMap(({ symbols }) => [...symbols.keys()]))].filter((name) => name !== ALL_SYMBOLS);
   const of = (symbol: string) => past.map(({ symbols }) => symbols.get(symbol));
   const tradesOf = (symbol: string) => median(of(symbol).map((shape) => shape?.trades ?? 0));
-  // A half day's share of a usual session.
-  const scale = isHalfDay(today.date, calendar) ? lengthOf(today.date) / whole : 1;
+  // Less than 1 on a half day.
+  const scale = median(past.map(({ date }) => shareOfHours(today.date, date, calendar)));
   return {
     today,
     scale,

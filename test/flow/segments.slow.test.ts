@@ -114,7 +114,9 @@ it.each(Object.entries(EVENINGS))(
     const besides = { overnight: { trades: 3, premium: 500 }, curb: { trades: 3, premium: 400 }, spot: 100 };
     const whole = { ...besides, halfDay: undefined, latest: 10_000 };
     expect(await read('2026-11-25')).toMatchObject({ ...whole, before: '2026-11-24', previous: 10_000 });
-    expect(await read('2026-11-27')).toMatchObject({ ...besides, halfDay: '13:00', latest: 6000, before: null });
+    const halfDay = { ...besides, halfDay: '13:00', latest: 6000, before: '2026-11-25' };
+    // Of 6 3/4 hours it has 3 3/4.
+    expect(await read('2026-11-27')).toMatchObject({ ...halfDay, previous: expect.closeTo((10_000 * 15) / 27, 6) });
     expect(await read('2026-11-30')).toMatchObject({ ...whole, before: '2026-11-25', previous: 10_000 });
 
     const summary = `read_parquet('${cwd}/drops/_flowdrop/trades/session=*/summary.parquet', hive_partitioning = false)`;

@@ -8,6 +8,7 @@ import { dirname } from 'node:path';
 import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import {
   closedSecond,
+  FEWEST_LIKE_SESSIONS,
   hasCurb,
   isLike,
   isSession,
@@ -20,7 +21,6 @@ import { parquetFile } from '../../engine/literal.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
-import { FEWEST_LIKE_SESSIONS } from '../../plan/dates.ts';
 import { type LastRows, readLastRows, showsEnd, visibleSince } from '../../plan/session-end.ts';
 import {
   cutShape,

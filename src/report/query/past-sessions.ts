@@ -31,11 +31,12 @@ export interface PastSession {
   readonly path: string;
   /** Whether its drop is degraded: then the sums may lack trades. */
   readonly isDegraded?: boolean;
+  /** Part of its sums that is compared: of a whole day before a half day, the hours that this has. Default: all. */
+  readonly share?: number | undefined;
 }
 
 /** The summary of a session, for the FROM clause. */
-interface PastTable {
-  readonly date: string;
+interface PastTable extends Pick<PastSession, 'date' | 'share'> {
   readonly table: string;
 }
 
@@ -75,11 +76,11 @@ export function nameFamilies(summary: string, families: Families): string {
 
 /** The key numbers of each session, and their means. */
 export function selectSessions(past: readonly PastTable[]): string {
-  const sums = SUMMARY_COLUMNS.map((name) => `CASE WHEN count(*) = 0 THEN 0 ELSE sum(${name}) END AS ${name}`).join(
-    ', ',
-  );
+  const sums = (part: string) =>
+    SUMMARY_COLUMNS.map((name) => `CASE WHEN count(*) = 0 THEN 0 ELSE sum(${name})${part} END AS ${name}`).join(', ');
   const days = past.map(
-    ({ date, table }) => `  SELECT '${date}' AS session, ${sums} FROM ${table} WHERE symbol = '' AND ${inHours(date)}`,
+    ({ date, table, share }) =>
+      `  SELECT '${date}' AS session, ${sums(writePart(share))} FROM ${table} WHERE symbol = '' AND ${inHours(date)}`,
   );
   // One type of number, for both parts of the last UNION.
   const known = SUMMARY_COLUMNS.map((name) => `CASE WHEN isFinite(${name} * 1e0) THEN ${name} * 1e0 END AS ${name}`);
@@ -94,6 +95,10 @@ SELECT session, ${names.join(', ')} FROM sessions
 UNION ALL SELECT '${MEAN}' AS session, ${means.join(', ')} FROM sessions`;
 }
 
+function writePart(share = 1): string {
+  return share === 1 ? '' : ` * ${share}`;
+}
+
 /** The hours of a summary that are compared. */
 function inHours(date: string): string {
   return `session_date = '${date}' AND ${IN_REPORT_SEGMENTS}`;
@@ -106,8 +111,8 @@ function inHours(date: string): string {
 export function selectSymbolHistory(past: readonly PastTable[]): string {
   if (past.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
   const days = past.map(
-    ({ date, table }, index) =>
-      `  SELECT symbol, CASE WHEN isFinite(sum(total_premium)) THEN sum(total_premium) END AS known_premium, sum(trades) AS trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${table} WHERE symbol <> '' AND ${inHours(date)} GROUP BY symbol`,
+    ({ date, table, share }, index) =>
+      `  SELECT symbol, CASE WHEN isFinite(sum(total_premium)) THEN sum(total_premium)${writePart(share)} END AS known_premium, sum(trades) AS trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${table} WHERE symbol <> '' AND ${inHours(date)} GROUP BY symbol`,
   );
   const isPrevious = 'is_previous = 1';
   return `SELECT symbol, sum(known_premium) / nullif(${past.length} - ${sumWhere('known_premium IS NULL', '1')}, 0) AS mean,
@@ -139,6 +144,7 @@ export function buildComparison(
   ]);
   return {
     previousDate: previous?.date ?? null,
+    share: sessions.find(({ share = 1 }) => share !== 1)?.share,
     meanDates,
     missingDates: known
       .filter((date) => oldest !== undefined && date > oldest && !meanDates.includes(date))

@@ -10,7 +10,7 @@ import { buildPartList, buildPremiumList } from '../number-values.ts';
 import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM, writeColumns } from '../records.ts';
 import { buildUnknown } from './exclusions.ts';
 import { buildExposureQueries, type ExposureScope, nameChain } from './exposure-sql.ts';
-import { nameFamilies, selectSessions, selectSymbolHistory } from './past-sessions.ts';
+import { nameFamilies, type PastSession, selectSessions, selectSymbolHistory } from './past-sessions.ts';
 import { buildStates, selectContracts } from './series-state.ts';
 import { fillSql, type SqlValues } from './sql.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
@@ -34,14 +34,14 @@ interface Rebuilt {
   /** Null if the report has no exposure. */
   readonly exposure: (ExposureScope & { readonly focus: readonly string[] }) | null;
   /** The sessions that the day is compared with, newest first. */
-  readonly pastDates: readonly string[];
+  readonly past: readonly Pick<PastSession, 'date' | 'share'>[];
   readonly hasEarnings: boolean;
 }
 
 /** @param location URL of the object; the reader's file has its last path segment as name */
 export function buildRebuildQueries(
   location: string,
-  { date, hours, exclusions, hasGaps, families, merged, chain, structure, exposure, pastDates, hasEarnings }: Rebuilt,
+  { date, hours, exclusions, hasGaps, families, merged, chain, structure, exposure, past, hasEarnings }: Rebuilt,
 ): readonly RebuildQuery[] {
   const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
@@ -80,7 +80,7 @@ export function buildRebuildQueries(
           },
           exposure,
         )),
-    ...buildComparisonQueries(rest, counted, pastDates, families),
+    ...buildComparisonQueries(rest, counted, past, families),
     ['Volume above open interest', `${states}\n${fillSql('volume-above')}`],
     ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium', hours)],
     ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => {
@@ -106,18 +106,21 @@ function nameFile(location: string): string {
 /**
  * @param with_ how a query begins: `WITH`, or `WITH counted AS (...),`
  * @param counted the counted records, for a FROM clause
- * @param dates the sessions that are compared, newest first; none: there is no query
+ * @param sessions those that are compared, newest first; none: there is no query
  */
 function buildComparisonQueries(
   with_: string,
   counted: string,
-  dates: readonly string[],
+  sessions: Rebuilt['past'],
   families: Families,
 ): readonly (readonly [table: string, sql: string])[] {
-  if (dates.length === 0) return [];
+  if (sessions.length === 0) return [];
   const nameOf = (date: string) => `${date}.summary.parquet`;
-  const past = dates.map((date) => ({ date, table: nameFamilies(`"${nameOf(date)}"`, families) }));
-  const note = `-- Save summary.parquet of each session under its date: ${dates.map(nameOf).join(', ')}\n`;
+  const past = sessions.map(({ date, share }) => ({
+    ...{ date, share },
+    table: nameFamilies(`"${nameOf(date)}"`, families),
+  }));
+  const note = `-- Save summary.parquet of each session under its date: ${past.map(({ date }) => nameOf(date)).join(', ')}\n`;
   return [
     ['Sessions before', `${note}${selectSessions(past)}`],
     [

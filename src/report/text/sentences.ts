@@ -48,9 +48,7 @@ export function buildSentences(report: FlowReport): readonly string[] {
   // The sentences about gaps do not replace one of the three.
   return [
     ...sayFilter(report),
-    ...(report.halfDay === undefined
-      ? []
-      : [`Half day, closes ${report.halfDay}: compared only with other half days.`]),
+    ...sayHalfDay(report),
     ...sayDoubts(report),
     ...sayGap(report),
     ...saySharedIds(report),
@@ -58,6 +56,16 @@ export function buildSentences(report: FlowReport): readonly string[] {
     ...said.slice(0, SENTENCES),
     ...sayBesides(report),
   ];
+}
+
+/** `Half day, closes 13:00: compared with 56% of whole days, the part of their hours that it has.` */
+function sayHalfDay({ halfDay, comparison: { share } }: FlowReport): readonly string[] {
+  if (halfDay === undefined) return [];
+  const how =
+    share === undefined
+      ? 'only with other half days'
+      : `with ${formatPart(share)} of whole days, the part of their hours that it has`;
+  return [`Half day, closes ${halfDay}: compared ${how}.`];
 }
 
 /** `Overnight $12.4M, curb $3.1M, in no other number.` */
