@@ -81,8 +81,13 @@ function createRedis(url: string, options: Omit<CommonRedisOptions, 'replyMappin
   };
 }
 
-/** Replaces the value if it still equals the one that was read; an empty text stands for a missing value. */
-const SWAP_SCRIPT = `
+/** A change that a lost connection delayed by more than this is not made. */
+const LATE_MS = 2_000;
+
+/** Replaces the value if it still equals the one that was read before the time `ARGV[4]`; an empty text stands for none. */
+export const SWAP_SCRIPT = `
+local t = redis.call('TIME')
+if t[1] * 1000 + math.floor(t[2] / 1000) - tonumber(ARGV[4]) > ${LATE_MS} then return 0 end
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
@@ -103,9 +108,10 @@ export async function changeValue<Result>(
   for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
     const before = (await client.get(key)) ?? '';
     const [seconds, micros] = await client.time();
-    const { value, result } = change(before, Number(seconds) * 1000 + Number(micros) / 1000);
-    if (value === before || (await client.eval(SWAP_SCRIPT, 1, key, before, value, Math.ceil(keptMs))) === 1)
-      return result;
+    const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
+    const { value, result } = change(before, nowMs);
+    if (value === before) return result;
+    if ((await client.eval(SWAP_SCRIPT, 1, key, before, value, Math.ceil(keptMs), nowMs)) === 1) return result;
   }
   throw new RangeError('too many clients change the same value at once');
 }

@@ -5,8 +5,8 @@
  * renew nor complete that tick.
  *
  * Of each job one document is kept: the newest ticks that are over, and those that run now, each with owner and lease.
- * It is replaced only if it has not changed since it was read; the time is the server's, so the clocks of daemons may
- * differ. Doing a change twice, because an answer was lost, does no harm.
+ * The time is the server's, so the clocks of daemons may differ. Doing a change twice, because an answer was lost, does no
+ * harm.
  *
  * It does not guarantee that a tick runs only once. A daemon that is cut off for longer than a lease continues a run
  * that another has taken over. After a server loses its data, a tick can be claimed again unless the daemon that runs
@@ -20,7 +20,7 @@ import { z } from 'zod';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { tryParseJson } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
+import { changeValue, createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
 import { type Coordinator, LEASE_MS, type Tick } from './state.ts';
 
 const KEY_PREFIX = 'flowdrop:schedule';
@@ -34,19 +34,8 @@ const MAX_DONE = 1_000;
  */
 const PATIENCE_MS = 5_000;
 const PAUSE_MS = 20;
-/** A change that a lost connection delayed by more than this is not made: the living renew first. */
-const LATE_MS = 2_000;
 /** Enough to keep stores distinct. */
 const NAMESPACE_DIGITS = 24;
-
-/** Replaces the text that was read at the server's time `ARGV[3]`; an empty one stands for none. */
-export const SWAP_SCRIPT = `
-local t = redis.call('TIME')
-if t[1] * 1000 + math.floor(t[2] / 1000) - tonumber(ARGV[3]) > ${LATE_MS} then return 0 end
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ${KEEP_MS})
-return 1
-`;
 
 const sharedSchema = z.object({
   /** Due times of what is over, oldest first. */
@@ -118,32 +107,25 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       }
     }
   };
-  const read = async (key: string) => {
-    const text = (await client.get(key)) ?? '';
-    return { text, shared: sharedSchema.safeParse(tryParseJson(text)).data ?? { done: [], open: {} } };
-  };
+  const parse = (text: string): Shared => sharedSchema.safeParse(tryParseJson(text)).data ?? { done: [], open: {} };
   /** @param change gets the server's time; what it returns is the result */
   const update = <T>(key: string, change: (shared: Shared, nowMs: number) => T): Promise<T> =>
-    use(async () => {
-      for (;;) {
-        const [seconds, micros] = await client.time();
-        const nowMs = Math.floor(Number(seconds) * 1000 + Number(micros) / 1000);
-        const { text, shared } = await read(key);
-        const result = change(shared, nowMs);
-        const changed = JSON.stringify(shared);
-        if (changed === text || (await client.eval(SWAP_SCRIPT, 1, key, text, changed, nowMs)) === 1) return result;
-      }
-    });
+    use(() =>
+      changeValue(client, key, KEEP_MS, (text, nowMs) => {
+        const shared = parse(text);
+        const result = change(shared, Math.floor(nowMs));
+        return { value: JSON.stringify(shared), result };
+      }),
+    );
   const keyOf = (job: string) => nameKey(options.storeOf(job), job);
   const keyOfTick = (tick: Tick) => held.get(idOf(tick))?.key ?? keyOf(tick.job);
 
   /** Claims a tick, or renews the claim. A server that lost its data learns of the tick from the daemon that runs it. */
   const hold = async (tick: Tick, key: string): Promise<boolean> => {
-    const due = nameDueTime(tick);
     const isMine = await update(key, (shared, nowMs) => {
-      const claim = shared.open[due];
+      const claim = shared.open[tick.dueAtMs];
       if (claim ? claim.owner !== owner : shared.done.includes(tick.dueAtMs)) return false;
-      shared.open[due] = { owner, until: nowMs + leaseMs };
+      shared.open[tick.dueAtMs] = { owner, until: nowMs + leaseMs };
       return true;
     });
     // It may have ended meanwhile.
@@ -153,12 +135,11 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   };
   const end = async (tick: Tick): Promise<void> => {
     const key = keyOfTick(tick);
-    const due = nameDueTime(tick);
     const saying = update(key, (shared) => {
-      const claim = shared.open[due];
+      const claim = shared.open[tick.dueAtMs];
       // Another daemon that has taken it over completes it.
       if (claim && claim.owner !== owner) return;
-      delete shared.open[due];
+      delete shared.open[tick.dueAtMs];
       const done = [...new Set([...shared.done, tick.dueAtMs])].sort((a, b) => a - b);
       shared.done = done.slice(-MAX_DONE);
     }).then(() => void held.delete(idOf(tick)));
@@ -193,7 +174,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       return taken.map(({ tick }) => tick);
     },
     async lastTick(job) {
-      const { done, open } = (await use(() => read(keyOf(job)))).shared;
+      const { done, open } = parse((await use(() => client.get(keyOf(job)))) ?? '');
       const known = [...done, ...Object.keys(open).map(Number)];
       return known.length === 0 ? undefined : Math.max(...known);
     },
@@ -215,12 +196,4 @@ function nameKey(store: string, job: string): string {
 
 function idOf({ job, dueAtMs }: Tick): string {
   return `${dueAtMs} ${job}`;
-}
-
-/** @throws RangeError when the due time is not a valid number of milliseconds in whole seconds */
-function nameDueTime({ dueAtMs }: Tick): string {
-  if (!Number.isSafeInteger(dueAtMs) || dueAtMs < 0 || dueAtMs % 1000 !== 0) {
-    throw new RangeError(`a tick is due at ${dueAtMs}; needed are milliseconds since the epoch, whole seconds`);
-  }
-  return String(dueAtMs);
 }
