@@ -160,7 +160,7 @@ export function createDaemon(outside: Outside) {
     log.info({ event: 'stopping', running }, 'stopping');
     for (const { run } of jobs.values()) run?.stop();
     const over = new AbortController();
-    const stopped = stopInTime([commands], clock, over.signal);
+    const stopped = stopInTime(commands, clock, over.signal);
     while (going.size > 0) await Promise.all(going);
     await Promise.all([world.untilNoted(), commands.untilIdle()]);
     over.abort();

@@ -66,7 +66,7 @@ export class JobRun {
   /** Asks it to stop. */
   stop(why: 'timeout' | 'asked' = 'asked'): void {
     this.#stop ??= why;
-    if (this.#process) void stopInTime([this.#process], this.#world.outside.clock, this.#over.signal);
+    if (this.#process) void stopInTime(this.#process, this.#world.outside.clock, this.#over.signal);
   }
 
   async readRecord(): Promise<void> {

@@ -135,13 +135,11 @@ export async function startRunProcess(
 }
 
 /** Asks to stop, and kills what has not ended in time. Never rejects. @param over aborted when it has ended */
-export async function stopInTime(children: readonly Stoppable[], clock: Clock, over: AbortSignal): Promise<void> {
-  for (const child of children) child.stop();
+export async function stopInTime(child: Stoppable, clock: Clock, over: AbortSignal): Promise<void> {
+  child.stop();
   await clock.sleep(STOP_GRACE_MS, over).then(
-    () => {
-      for (const child of children) child.kill();
-    },
-    () => undefined, // All ended in time.
+    () => child.kill(),
+    () => undefined, // It ended in time.
   );
 }
 

@@ -69,11 +69,11 @@ function createSite(options: WebOptions) {
     try {
       return await route(request, path, new URLSearchParams(query));
     } catch (error) {
-      return answerRefusal(error instanceof Refusal ? error : refuseFault(error), path);
+      return answerRefusal(error instanceof Refusal ? error : refuseFault(error, path), path);
     }
   };
 
-  function refuseFault(error: unknown): Refusal {
+  function refuseFault(error: unknown, path: string): Refusal {
     const reason = describeError(error);
     if (!isFault(error)) {
       log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
@@ -81,8 +81,10 @@ function createSite(options: WebOptions) {
       return new Refusal(500, ['PAGE_FAILED', 'Something went wrong', text]);
     }
     if (error.code === 'BUSY') return new Refusal(503, ['BUSY', 'Busy', reason], { headers: { 'retry-after': '5' } });
+    // Only this code means that a report does not exist. An unreadable store or a broken job file proves nothing.
+    if (error.code === 'REPORT_NOT_ARCHIVED') return nothingHere();
     // A child command could not read the store: whoever looks may know why.
-    log.warn({ event: 'page-unread', code: error.code, reason }, `a page could not be read: ${reason}`);
+    log.warn({ event: 'page-unread', path, code: error.code, reason }, `${path} could not be read: ${reason}`);
     const text = `${error.code}: see page-unread in the log of the daemon.`;
     return new Refusal(502, [error.code, 'It cannot be read', text]);
   }
@@ -158,19 +160,8 @@ function createSite(options: WebOptions) {
     if (!named) throw nothingHere();
     const { job, date, report, revision } = named;
     const which = ['--date', date, '--report', report, '--revision', String(revision)];
-    try {
-      const read = () => commands.read<{ readonly html: string }>(['report', daemon.pathOf(job), ...which, '--show']);
-      return answerReport((await reports(path, read)).html);
-    } catch (error) {
-      const code = isFault(error) ? error.code : '';
-      // Only this code means that the report does not exist. An unreadable store or a broken job file proves nothing.
-      if (code === 'REPORT_NOT_ARCHIVED') throw nothingHere();
-      if (code === 'BUSY') throw error;
-      const reason = describeError(error);
-      log.warn({ event: 'report-unread', job, date, reason }, `${job} ${date}: the report cannot be read: ${reason}`);
-      const text = 'See report-unread in the log of the daemon.';
-      throw new Refusal(502, ['REPORT_UNREAD', 'The report cannot be read', text]);
-    }
+    const read = () => commands.read<{ readonly html: string }>(['report', daemon.pathOf(job), ...which, '--show']);
+    return answerReport((await reports(path, read)).html);
   }
 }
 

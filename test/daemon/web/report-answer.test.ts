@@ -80,7 +80,7 @@ describe('an archived report', () => {
     await symlink(folder.replace(/\/$/, ''), folder.replace(/\/$/, ''));
     const answer = await ask();
     expect(answer).toMatchObject({ status: 502, code: 1 });
-    expect(answer.body).toContain('The report cannot be read');
+    expect(answer.body).toContain('It cannot be read');
   });
 
   it('of a job whose file is broken is no missing one', async () => {
