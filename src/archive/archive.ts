@@ -32,7 +32,7 @@ import {
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import { readAll, type TableRead } from './reads.ts';
-import { SealedWatch } from './sealed.ts';
+import { watchSealed } from './sealed.ts';
 import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
 import { listTables, type OpenTable, openTables } from './tables.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
@@ -114,7 +114,7 @@ export async function openArchive(options: ArchiveOptions) {
   const names = known.map(({ name }) => name);
   const admitted = new Remembered<string>();
   /** By dataset: manifests that have not changed are not read again. */
-  const watches = new Map(datasets.map((dataset) => [dataset, new SealedWatch(store, dataset)]));
+  const watches = new Map(datasets.map((dataset) => [dataset, watchSealed(store, dataset)]));
   // Above the first limit the statement fails, so the machine does not run out of memory.
   const limits = { max_memory_usage: options.maxMemoryBytes, ...files.threads };
   const guard = await openViews().catch(async (error: unknown) => {
@@ -159,7 +159,7 @@ export async function openArchive(options: ArchiveOptions) {
       {
         ...{ store, datasets, types, families, engine: server ?? engine, files: server?.files ?? files },
         openSealed: async (dataset) => {
-          const watch = watches.get(dataset) ?? new SealedWatch(store, dataset);
+          const watch = watches.get(dataset) ?? watchSealed(store, dataset);
           return await watch.listSome();
         },
       },

@@ -11,7 +11,7 @@ import type { PooledEngine } from '../engine/pool.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import { openStoreFiles } from './drop-files.ts';
 import { READ_SETTINGS } from './output-format.ts';
-import { SealedWatch } from './sealed.ts';
+import { watchSealed } from './sealed.ts';
 import { StatementViews } from './statement-views.ts';
 import { assertTrades, listTables, OpenTable } from './tables.ts';
 
@@ -51,7 +51,7 @@ export const LIVE_SETTINGS: EngineSettings = {
 
 /** @throws Fault `ARCHIVE_EMPTY`; `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage); `DROP_DAMAGED`, StoreFault */
 export async function openLiveArchive({ store, dataset, readAccess, folder }: LiveArchiveOptions) {
-  const watch = new SealedWatch(store, dataset);
+  const watch = watchSealed(store, dataset);
   const views = new StatementViews();
   const known = listTables([], dataset);
   const first = await watch.listSome();

@@ -7,20 +7,23 @@
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
-import { argumentsOf, childrenUnder, parseQueryTree, type TreeNode } from '../guard/engine-tree.ts';
-import { parseSelect } from '../guard/guarded-statement.ts';
-import type { ArchiveColumn } from './archive-column.ts';
 import {
+  argumentsOf,
   calledOf,
+  childrenUnder,
   columnOf,
   columnsOf,
   conditionsOf,
   joinOf,
   momentOf,
-  numberOf,
+  numberTextOf,
+  parseQueryTree,
+  type TreeNode,
   tableOf,
   textsOf,
-} from './resolved-query.ts';
+} from '../guard/engine-tree.ts';
+import { parseSelect } from '../guard/guarded-statement.ts';
+import type { ArchiveColumn } from './archive-column.ts';
 import { readTopRows, type TopRows } from './top-rows.ts';
 
 /** A table that a statement may read. */
@@ -221,9 +224,9 @@ function listNumberConditions(node: TreeNode, id: number): readonly Comparison[]
   if (calledOf(node) === 'and') return argumentsOf(node).flatMap((argument) => listNumberConditions(argument, id));
   const operator = operatorOf(node);
   const [left, right] = argumentsOf(node);
-  const isMirrored = numberOf(left) !== undefined;
+  const isMirrored = numberTextOf(left) !== undefined;
   const column = columnOf(isMirrored ? right : left);
-  const value = numberOf(isMirrored ? left : right);
+  const value = numberTextOf(isMirrored ? left : right);
   if (operator === undefined || column?.source !== id || value === undefined) return [];
   return [{ column: column.name, operator: isMirrored ? OPERATORS[operator].mirrored : operator, value }];
 }

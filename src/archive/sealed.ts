@@ -7,6 +7,7 @@
  */
 import { elapsedMs, systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
+import { inParallel } from '../core/side-by-side.ts';
 import { Ledger, type SealedDate } from '../ledger/ledger.ts';
 import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
@@ -19,133 +20,112 @@ const MAX_AGE_MS = 1_000;
 const MAX_SINGLE_LOOKS = 8;
 
 /** The sealed dates of one moment. */
-export class SealedSet {
-  readonly dataset: string;
-  readonly #dates: ReadonlyMap<string, SealedDate>;
-  readonly #read: (sealed: SealedDate) => Promise<Manifest | undefined>;
+export type SealedSet = ReturnType<typeof describeSet>;
 
-  constructor(
-    dataset: string,
-    dates: readonly SealedDate[],
-    read: (sealed: SealedDate) => Promise<Manifest | undefined>,
-  ) {
-    this.dataset = dataset;
-    this.#dates = new Map(dates.map((one) => [one.date, one]));
-    this.#read = read;
-  }
-
-  /** Ascending. */
-  get dates(): readonly string[] {
-    return [...this.#dates.keys()];
-  }
-
-  /** Opaque text that changes when the date is restated; `undefined`: it is not sealed. */
-  versionOf(date: string): string | undefined {
-    return this.#dates.get(date)?.version;
-  }
-
-  /** The manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
-  async readManifests(dates: readonly string[]): Promise<readonly Manifest[]> {
-    const read: Manifest[] = [];
-    for (let first = 0; first < dates.length; first += MAX_READS)
-      read.push(...(await Promise.all(dates.slice(first, first + MAX_READS).map((date) => this.#readWhole(date)))));
-    return read;
-  }
-
-  /** The summary of a date, or `undefined` if it has none. @throws Fault `DROP_DAMAGED` */
-  summaryOf({ date, files, summary }: Manifest): ManifestFile | undefined {
-    const file = files.find(({ filename }) => filename === summary);
-    if (file !== undefined) assertSize(date, file, this.#dates.get(date)?.beside);
-    return file;
-  }
-
-  async #readWhole(date: string): Promise<Manifest> {
-    const sealed = this.#dates.get(date);
-    const manifest = sealed && (await this.#read(sealed));
+function describeSet(
+  dataset: string,
+  listed: readonly SealedDate[],
+  read: (sealed: SealedDate) => Promise<Manifest | undefined>,
+) {
+  const sealed = new Map(listed.map((one) => [one.date, one]));
+  const readWhole = async (date: string): Promise<Manifest> => {
+    const found = sealed.get(date);
+    const manifest = found && (await read(found));
     if (manifest === undefined) throw dropDamaged(date, 'its manifest was removed after it was listed');
-    assertSize(date, manifest.files[0], sealed?.drops);
+    assertSize(date, manifest.files[0], found?.drops);
     return manifest;
-  }
+  };
+  return {
+    dataset,
+    /** Ascending. */
+    dates: [...sealed.keys()] as readonly string[],
+    /** Opaque text that changes when the date is restated; `undefined`: it is not sealed. */
+    versionOf: (date: string) => sealed.get(date)?.version,
+    /** The manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
+    readManifests: async (dates: readonly string[]): Promise<readonly Manifest[]> =>
+      await inParallel(dates, MAX_READS, readWhole),
+    /** The summary of a date, or `undefined` if it has none. @throws Fault `DROP_DAMAGED` */
+    summaryOf({ date, files, summary }: Manifest): ManifestFile | undefined {
+      const file = files.find(({ filename }) => filename === summary);
+      if (file !== undefined) assertSize(date, file, sealed.get(date)?.beside);
+      return file;
+    },
+  };
 }
 
-export class SealedWatch {
-  readonly #ledger: Ledger;
+export function watchSealed(store: Store, dataset: string) {
+  const ledger = new Ledger(store, dataset);
   /** The last whole listing, and when it began. */
-  #last: { readonly set: SealedSet; readonly beganMs: number } | undefined;
-  #running: Promise<SealedSet> | undefined;
-  #next: Promise<SealedSet> | undefined;
+  let last: { readonly set: SealedSet; readonly beganMs: number } | undefined;
+  let running: Promise<SealedSet> | undefined;
+  let next: Promise<SealedSet> | undefined;
   /** Manifests by date, each of one version, without what only audits need. */
-  readonly #manifests = new Map<string, { readonly version: string; readonly manifest: Manifest }>();
-
-  constructor(store: Store, dataset: string) {
-    this.#ledger = new Ledger(store, dataset);
-  }
+  const manifests = new Map<string, { readonly version: string; readonly manifest: Manifest }>();
+  return { current, isUnchanged, listSome };
 
   /** A set that is at most `MAX_AGE_MS` old. @throws StoreFault */
-  async current(): Promise<SealedSet> {
-    const last = this.#last;
-    return last && elapsedMs(systemClock) - last.beganMs < MAX_AGE_MS ? last.set : await this.list();
+  async function current(): Promise<SealedSet> {
+    return last && elapsedMs(systemClock) - last.beganMs < MAX_AGE_MS ? last.set : await list();
   }
 
   /** Whether all `dates` still are what they were in `set`, judged by a look that begins now. @throws StoreFault */
-  async isUnchanged(set: SealedSet, dates: readonly string[]): Promise<boolean> {
+  async function isUnchanged(set: SealedSet, dates: readonly string[]): Promise<boolean> {
     if (dates.length > MAX_SINGLE_LOOKS) {
-      const now = await this.list();
+      const now = await list();
       return dates.every((date) => now.versionOf(date) === set.versionOf(date));
     }
-    const looks = await Promise.all(dates.map((date) => this.#ledger.list({ only: date })));
-    const isUnchanged = dates.every((date, k) => looks[k]?.[0]?.version === set.versionOf(date));
+    const looks = await Promise.all(dates.map((date) => ledger.list({ only: date })));
+    const isSame = dates.every((date, k) => looks[k]?.[0]?.version === set.versionOf(date));
     // What the other callers read is old too.
-    if (!isUnchanged) this.#last = undefined;
-    return isUnchanged;
+    if (!isSame) last = undefined;
+    return isSame;
   }
 
-  /** A set that is listed after this call. Callers that wait share one. @throws StoreFault */
-  async list(): Promise<SealedSet> {
-    if (this.#running === undefined) return await this.#start();
-    const start = () => this.#start();
-    this.#next ??= this.#running.then(start, start);
-    return await this.#next;
-  }
-
-  /** The same, of a dataset that has dates. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
-  async listSome(): Promise<SealedSet> {
-    const set = await this.list();
+  /** A set of a dataset that has dates, listed after this call. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+  async function listSome(): Promise<SealedSet> {
+    const set = await list();
     if (set.dates.length > 0) return set;
-    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${this.#ledger.store.url}/${set.dataset}`, {
+    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
       hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
     });
   }
 
-  async #start(): Promise<SealedSet> {
-    this.#next = undefined;
+  /** A set that is listed after this call. Callers that wait share one. @throws StoreFault */
+  async function list(): Promise<SealedSet> {
+    if (running === undefined) return await start();
+    next ??= running.then(start, start);
+    return await next;
+  }
+
+  async function start(): Promise<SealedSet> {
+    next = undefined;
     const beganMs = elapsedMs(systemClock);
-    const running = this.#read();
-    this.#running = running;
+    const own = read();
+    running = own;
     try {
-      const set = await running;
-      this.#last = { set, beganMs };
+      const set = await own;
+      last = { set, beganMs };
       return set;
     } finally {
-      if (this.#running === running) this.#running = undefined;
+      if (running === own) running = undefined;
     }
   }
 
-  async #read(): Promise<SealedSet> {
-    const set = new SealedSet(this.#ledger.dataset, await this.#ledger.list(), (one) => this.#readManifest(one));
-    for (const date of this.#manifests.keys()) if (set.versionOf(date) === undefined) this.#manifests.delete(date);
+  async function read(): Promise<SealedSet> {
+    const set = describeSet(dataset, await ledger.list(), readManifest);
+    for (const date of manifests.keys()) if (set.versionOf(date) === undefined) manifests.delete(date);
     return set;
   }
 
   /** Reads each version of a manifest once. */
-  async #readManifest({ date, drops, version }: SealedDate): Promise<Manifest | undefined> {
-    const known = this.#manifests.get(date);
+  async function readManifest({ date, drops, version }: SealedDate): Promise<Manifest | undefined> {
+    const known = manifests.get(date);
     if (known?.version === version) return known.manifest;
-    const found = await this.#ledger.manifestOf(date, drops);
+    const found = await ledger.manifestOf(date, drops);
     if (found === undefined) return undefined;
     // Large days have megabytes of windows.
     const manifest = { ...found, windows: [] };
-    this.#manifests.set(date, { version, manifest });
+    manifests.set(date, { version, manifest });
     return manifest;
   }
 }

@@ -23,8 +23,6 @@ interface ArchiveTable {
   readonly dataset: string | undefined;
   /** All sealed dates, the newest one, or the summaries of all. */
   readonly rows: 'all' | 'newest' | 'summary';
-  /** Whether it is one of the API's tables, which have single trades. */
-  readonly isApi: boolean;
 }
 
 const SUMMARY_SUFFIX = '_summary';
@@ -40,16 +38,15 @@ export function listTables(datasets: readonly string[], trades: string | undefin
   const add = (table: ArchiveTable) => {
     if (!tables.has(table.name) && !table.name.includes('.')) tables.set(table.name, table);
   };
-  for (const dataset of datasets) add({ name: dataset, dataset, rows: 'all', isApi: false });
+  for (const dataset of datasets) add({ name: dataset, dataset, rows: 'all' });
   const plain = datasets.map((dataset) => ({ dataset, name: plainName(dataset) }));
   const unique = plain.filter(({ name }) => plain.filter((other) => other.name === name).length === 1);
-  for (const { dataset, name } of unique) add({ name, dataset, rows: 'all', isApi: false });
-  for (const { dataset, name } of unique)
-    add({ name: `${name}${SUMMARY_SUFFIX}`, dataset, rows: 'summary', isApi: false });
+  for (const { dataset, name } of unique) add({ name, dataset, rows: 'all' });
+  for (const { dataset, name } of unique) add({ name: `${name}${SUMMARY_SUFFIX}`, dataset, rows: 'summary' });
   const [all, newest] = TABLES;
   // The API's names are its own, whatever a dataset is called.
-  tables.set(all, { name: all, dataset: trades, rows: 'all', isApi: true });
-  tables.set(newest, { name: newest, dataset: trades, rows: 'newest', isApi: true });
+  tables.set(all, { name: all, dataset: trades, rows: 'all' });
+  tables.set(newest, { name: newest, dataset: trades, rows: 'newest' });
   return [...tables.values()];
 }
 
@@ -86,7 +83,7 @@ export async function openTables(
   for (const table of tables) {
     const drops = table.dataset === undefined ? await findTrades(context, open) : await open(table.dataset);
     const newest = await drops.readManifests(drops.dates.slice(-1));
-    if (table.isApi) assertTrades(newest);
+    if (TABLES.some((name) => name === table.name)) assertTrades(newest);
     const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
     all.push(new OpenTable(table, drops, newest, context, summary));
   }

@@ -6,9 +6,8 @@
  */
 import { quoteIdentifier } from '../engine/literal.ts';
 import { listTokens } from '../guard/canonical-text.ts';
-import { childrenUnder, type TreeNode } from '../guard/engine-tree.ts';
+import { calledOf, childrenUnder, columnOf, conditionsOf, type TreeNode } from '../guard/engine-tree.ts';
 import type { ArchiveColumn } from './archive-column.ts';
-import { calledOf, columnOf, conditionsOf } from './resolved-query.ts';
 
 /** The order of a statement by a column of its only table. */
 export interface TopRows {
