@@ -89,13 +89,13 @@ export async function readWindowedSql(
   { sql, table, groups, columns }: WindowedSql,
 ): Promise<ReadSql> {
   assertOneMark(sql);
-  const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
+  const { text, query, tokens } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
   assertClauses(query);
   assertTable(query, table);
   assertNames(query, table);
   assertRowByRow(query);
   assertWindow(query);
-  if (groups) assertGroups(query, groups);
+  if (groups) await assertGroups(engine, { query, tokens }, groups);
   else assertSingleRows(query, table);
   return { sql: text.replace(STAND_IN_NAME, WINDOW_MARK), selected: readColumns(query, columns) };
 }
@@ -123,17 +123,12 @@ export async function readCondition(engine: ParserRows, where: string): Promise<
   return text.slice(before.length);
 }
 
-interface Statement {
-  readonly text: string;
-  readonly query: TreeNode;
-}
-
-async function readStatement(engine: ParserRows, shape: string, sql: string): Promise<Statement> {
+async function readStatement(engine: ParserRows, shape: string, sql: string) {
   const select = await parseSelect(engine, sql).catch((error: unknown) => {
     throw error instanceof Refusal ? addPlace(error, shape, sql) : error;
   });
   assertReadable(select);
-  return { text: select.text, query: await readQueryTree(engine, select.text) };
+  return { ...select, query: await readQueryTree(engine, select.text) };
 }
 
 /**
