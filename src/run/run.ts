@@ -19,7 +19,7 @@ import type { Mailer } from '../mail/message.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
 import { assertStateFolder, type JobState, makeScratchFolder, openJobState } from '../state/job-state.ts';
-import { type OnRunEvent, RunTotals } from '../state/run-events.ts';
+import { createTotals, type OnRunEvent, type RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { findCustomSql } from './job-sql.ts';
 import { closeSource, type OpenedSource, type OpenedSql, openJobSource } from './open-source.ts';
@@ -170,7 +170,7 @@ export async function withRun<T>(
     const engine = await openStateEngine(env, job.name, state.engine, log);
     closers.push(() => engine.close());
     const { clock } = env;
-    const totals = new RunTotals(clock);
+    const totals = createTotals(clock);
     const progress = env.showProgress({ log, clock, totals, stats });
     closers.push(() => progress.stop());
     const onEvent: OnRunEvent = (event) => {

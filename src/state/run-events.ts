@@ -47,61 +47,61 @@ interface DateTally {
   isOver: boolean;
 }
 
-export class RunTotals {
-  readonly #clock: Clock;
+export type RunTotals = ReturnType<typeof createTotals>;
+
+export function createTotals(clock: Clock) {
+  const tallies = new Map<string, DateTally>();
   /** Fetching time of past phases; recounting and sealing time does not count for the rate. */
-  #fetchedMs = 0;
-  #fetchingSinceMs: number | undefined;
-  #date = '';
-  #phase: RunPhase = 'planning';
-  #window = '';
-  #splits = 0;
-  readonly #dates = new Map<string, DateTally>();
+  let fetchedMs = 0;
+  let fetchingSinceMs: number | undefined;
+  let date = '';
+  let phase: RunPhase = 'planning';
+  let window = '';
+  let splits = 0;
+  const sinceMs = () => (fetchingSinceMs === undefined ? 0 : clock.now() - fetchingSinceMs);
+  const plan = (day: string, rows: number, pages: number, staged = 0) =>
+    tallies.set(day, { rows, pages, staged, fetchedRows: 0, fetchedPages: 0, isOver: false });
+  return { note, read };
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  note(event: RunEvent): void {
+  function note(event: RunEvent): void {
     if (event.kind === 'planned') {
       const each = event.dates.length === 0 ? 0 : 1 / event.dates.length;
-      for (const date of event.dates) this.#plan(date, (event.rows ?? 0) * each, event.pages * each);
+      for (const day of event.dates) plan(day, (event.rows ?? 0) * each, event.pages * each);
       return;
     }
-    if (event.date !== '') this.#date = event.date;
-    const tally = this.#dates.get(event.date);
-    if (event.kind === 'phase') this.#enter(event.phase);
+    if (event.date !== '') date = event.date;
+    const tally = tallies.get(event.date);
+    if (event.kind === 'phase') enter(event.phase);
     else if (event.kind === 'date') {
-      this.#enter('fetching');
-      this.#plan(event.date, event.rows ?? 0, event.pages, event.staged);
+      enter('fetching');
+      plan(event.date, event.rows ?? 0, event.pages, event.staged);
     } else if (event.kind === 'page') {
-      this.#enter('fetching');
-      this.#window = event.window;
+      enter('fetching');
+      window = event.window;
       if (!tally) return;
       tally.fetchedRows += event.rows;
       tally.fetchedPages += 1;
-    } else if (event.kind === 'split') this.#splits += 1;
+    } else if (event.kind === 'split') splits += 1;
     else if (tally && (event.kind === 'sealed' || event.kind === 'failed')) tally.isOver = true;
   }
 
   /** Of all dates, as planned or counted so far. */
-  read() {
-    const dates = [...this.#dates.values()];
-    const sum = (of: (date: DateTally) => number) => dates.reduce((total, date) => total + of(date), 0);
-    const totalRows = Math.round(sum((date) => (date.isOver ? countDone(date) : date.rows)));
+  function read() {
+    const dates = [...tallies.values()];
+    const sum = (of: (tally: DateTally) => number) => dates.reduce((total, tally) => total + of(tally), 0);
+    const totalRows = Math.round(sum((tally) => (tally.isOver ? countDone(tally) : tally.rows)));
     const rows = sum(countDone);
     const pages = sum(({ fetchedPages }) => fetchedPages);
     const pagesLeft = Math.ceil(sum(countPagesLeft));
-    const tookMs = this.#fetchedMs + this.#sinceMs();
+    const tookMs = fetchedMs + sinceMs();
     const rowsPerSecond = tookMs > 0 ? (sum(({ fetchedRows }) => fetchedRows) / tookMs) * 1000 : 0;
     const byRows = rowsPerSecond > 0 ? (Math.max(0, totalRows - rows) / rowsPerSecond) * 1000 : undefined;
     const byPages = pages > 0 ? (tookMs / pages) * pagesLeft : undefined;
     return {
-      /** The date being worked on; empty before the first. */
-      date: this.#date,
-      phase: this.#phase,
-      /** The last fetched window, for people; empty before the first. */
-      window: this.#window,
+      /** The date being worked on, and the last fetched window, for people; empty before the first. */
+      date,
+      window,
+      phase,
       totalRows,
       /** Those already staged. */
       rows,
@@ -110,7 +110,7 @@ export class RunTotals {
       /** That this run fetched, and that are left. */
       pages,
       pagesLeft,
-      splits: this.#splits,
+      splits,
       /** Sealed or failed. */
       datesDone: dates.filter(({ isOver }) => isOver).length,
       datesTotal: dates.length,
@@ -120,21 +120,13 @@ export class RunTotals {
     };
   }
 
-  #enter(phase: RunPhase): void {
-    this.#phase = phase;
-    if (phase === 'fetching') this.#fetchingSinceMs ??= this.#clock.now();
+  function enter(next: RunPhase): void {
+    phase = next;
+    if (next === 'fetching') fetchingSinceMs ??= clock.now();
     else {
-      this.#fetchedMs += this.#sinceMs();
-      this.#fetchingSinceMs = undefined;
+      fetchedMs += sinceMs();
+      fetchingSinceMs = undefined;
     }
-  }
-
-  #sinceMs(): number {
-    return this.#fetchingSinceMs === undefined ? 0 : this.#clock.now() - this.#fetchingSinceMs;
-  }
-
-  #plan(date: string, rows: number, pages: number, staged = 0): void {
-    this.#dates.set(date, { rows, pages, staged, fetchedRows: 0, fetchedPages: 0, isOver: false });
   }
 }
 

@@ -8,7 +8,7 @@ import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
 import { createProgress } from '../../src/cli/terminal/progress.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openOutboxMailer } from '../../src/mail/message.ts';
-import { RunTotals } from '../../src/state/run-events.ts';
+import { createTotals } from '../../src/state/run-events.ts';
 import type { DateResult, Delivery, RunResult } from '../../src/state/run-result.ts';
 import { createKeptLog } from '../support/log.ts';
 
@@ -95,7 +95,7 @@ it('a mail in the outbox was written, and one that a server took was sent', asyn
     // Without a terminal each event is a line of the log; only whether there is one is asked.
     const terminal = { columns: {} } as unknown as Terminal;
     const stats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 };
-    const totals = new RunTotals(systemClock);
+    const totals = createTotals(systemClock);
     const progress = createProgress({ log, clock: systemClock, totals, stats }, terminal);
     progress.onEvent({ ...event, file });
     progress.onEvent(event);

@@ -1,11 +1,11 @@
 /** What a run's events add up to: pages left, pace, time left. How it is shown is tested in `test/cli`. */
 import { expect, test } from 'vitest';
-import { RunTotals } from '../../src/state/run-events.ts';
+import { createTotals } from '../../src/state/run-events.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 test('time left follows the pace of the rows fetched, and staged rows count as done', () => {
   const clock = createFakeClock();
-  const totals = new RunTotals(clock);
+  const totals = createTotals(clock);
   totals.note({ kind: 'planned', dates: ['2026-11-18', '2026-11-19'], rows: 200_000, pages: 20 });
   totals.note({ kind: 'date', date: '2026-11-18', rows: 100_000, staged: 50_000, pages: 10 });
   expect(totals.read()).toMatchObject({ totalRows: 200_000, rows: 50_000, pages: 0, pagesLeft: 15, leftMs: undefined });
@@ -15,7 +15,7 @@ test('time left follows the pace of the rows fetched, and staged rows count as d
 });
 
 test('a date that turns out larger than planned makes the total grow', () => {
-  const totals = new RunTotals(createFakeClock());
+  const totals = createTotals(createFakeClock());
   totals.note({ kind: 'planned', dates: ['2026-11-18', '2026-11-19'], rows: 200_000, pages: 20 });
   totals.note({ kind: 'date', date: '2026-11-19', rows: 300_000, staged: 0, pages: 30 });
   totals.note({ kind: 'split', date: '2026-11-19', window: 'w', reason: 'truncated' });
@@ -24,7 +24,7 @@ test('a date that turns out larger than planned makes the total grow', () => {
 
 test('sealing costs no pace, and what a failed date lacks is no longer waited for', () => {
   const clock = createFakeClock();
-  const totals = new RunTotals(clock);
+  const totals = createTotals(clock);
   totals.note({ kind: 'phase', date: '', phase: 'planning' });
   totals.note({ kind: 'planned', dates: ['2026-11-18', '2026-11-19'], rows: 20_000, pages: 20 });
   expect(totals.read()).toMatchObject({ phase: 'planning', datesDone: 0, datesTotal: 2, date: '', share: 0 });
@@ -40,7 +40,7 @@ test('sealing costs no pace, and what a failed date lacks is no longer waited fo
 
 test('without a count beforehand the time left follows the pages', () => {
   const clock = createFakeClock();
-  const totals = new RunTotals(clock);
+  const totals = createTotals(clock);
   totals.note({ kind: 'planned', dates: ['2026-11-18'], rows: undefined, pages: 4 });
   totals.note({ kind: 'date', date: '2026-11-18', rows: undefined, staged: 0, pages: 4 });
   clock.advance(1000);
