@@ -336,6 +336,9 @@ class PartFetch {
       }
       return;
     }
+    const isOther = !this.#symbols.includes(part.symbol);
+    // For a symbol that it does not have, an API may answer what it has of the underlying.
+    if (isOther && !Buffer.from(answer.data).includes(part.symbol)) return;
     await this.#stage.put(window, answer);
     if (answer.rows > 0) this.#staged.add(window);
     onEvent({ kind: 'page', date, window, rows: answer.rows });

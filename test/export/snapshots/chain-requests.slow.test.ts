@@ -58,7 +58,8 @@ async function fetchDate(date: string, chain: readonly Contract[], limit: number
   let requests = 0;
   const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
     canNarrow: true,
-    ask: async ({ filter = {} }) => {
+    ask: async ({ symbol, filter = {} }) => {
+      if (symbol !== 'SPX') return { kind: 'missing', reason: 'SYMBOL_NOT_FOUND', rows: 0 };
       requests += 1;
       const { putCall, strikeMin = 0, strikeMax = Number.POSITIVE_INFINITY } = filter;
       const rows = chain.filter(
