@@ -174,25 +174,20 @@ export function nameUser(): string {
   }
 }
 
-/** Environment variables that an engine process needs. */
-const WORKER_VARIABLES = ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'] as const;
-
 /** How to start an engine process of `serve` or `query`. Callers' SQL runs there, and it cannot read variables that are not passed on. */
 export function workerCommand({ executable, args, env }: SelfCommand): WorkerCommand {
   return {
     executable,
     args: [...args, ENGINE_WORKER_COMMAND],
-    env: Object.fromEntries(WORKER_VARIABLES.map((name) => [name, env[name]])),
+    env: Object.fromEntries(['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'].map((name) => [name, env[name]])),
   };
 }
-
-/** Script names that npm sets for `npx flowdrop` and `npm run demo`. */
-const STARTED_BY_NPM: readonly string[] = ['npx', 'demo'];
 
 /**
  * What to type to start this program, in a suggested next step: in a clone a bare `flowdrop` is not on the PATH. Prose has
  * the plain name. @returns `npx flowdrop` or `flowdrop`
  */
 export function nameProgram(env: Readonly<Record<string, string | undefined>>): string {
-  return STARTED_BY_NPM.includes(env['npm_lifecycle_event'] ?? '') ? 'npx flowdrop' : 'flowdrop';
+  // As npm names the scripts of `npx flowdrop` and `npm run demo`.
+  return ['npx', 'demo'].includes(env['npm_lifecycle_event'] ?? '') ? 'npx flowdrop' : 'flowdrop';
 }

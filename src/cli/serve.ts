@@ -17,6 +17,8 @@ import { startService } from '../service/start-service.ts';
 import { LOCAL_KEY } from './commands.ts';
 import { type ActionResult, assertDirectory, type Call, type Cli, usage, workerCommand } from './context.ts';
 
+type Options = Call<'serve'>['options'];
+
 const HINT = 'See `flowdrop serve --help`.';
 
 /** Scan limit of an archive, whose engine counts no rows of files: more than there are. */
@@ -107,13 +109,7 @@ export async function openArchiveBackend(
 }
 
 /** Flags of `serve` that mean something for a catalog. */
-const FLAGS: readonly string[] = [
-  'catalog',
-  'key',
-  'keyFile',
-  'host',
-  'port',
-] satisfies (keyof Call<'serve'>['options'])[];
+const FLAGS: readonly string[] = ['catalog', 'key', 'keyFile', 'host', 'port'] satisfies (keyof Options)[];
 
 /** Beside the service's own ports. */
 const DEFAULT_PORT = 8181;
@@ -121,7 +117,7 @@ const DEFAULT_PORT = 8181;
 /** @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID` (kind `usage`), `LISTEN_FAILED`, StoreFault */
 async function serveCatalog(
   { openers, terminal, signal }: Cli,
-  options: Call<'serve'>['options'] & { readonly catalog: string },
+  options: Options & { readonly catalog: string },
 ): ActionResult {
   const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
   if (Object.keys(options).some((name) => !FLAGS.includes(name))) {

@@ -35,15 +35,11 @@ export const runLogSchema = z.object({
 
 export type RunLog = z.infer<typeof runLogSchema>;
 
-interface LogFilter {
-  /** The least level; lines without one always pass. Default: all. */
-  readonly level?: string | undefined;
-  /** Text that a line contains, in any case. */
-  readonly text?: string | undefined;
-}
-
-/** The last lines that pass the filter; none for a log that does not exist. */
-export async function readRunLog(path: string, { level = '', text = '' }: LogFilter = {}): Promise<RunLog> {
+/**
+ * The last lines that pass; none for a log that does not exist.
+ * @param level the least; lines without one always pass @param text that a line contains, in any case
+ */
+export async function readRunLog(path: string, level = '', text = ''): Promise<RunLog> {
   const file = await open(path).catch(() => undefined); // A run whose log was not written, or was removed by age.
   if (!file) return { lines: [], size: 0, is_cut: false };
   try {

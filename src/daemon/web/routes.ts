@@ -126,7 +126,7 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
       },
       async draw(document, context, { job = '', run = '', text = '', level: asked }) {
         const level = LOG_LEVELS.find((each) => each === asked) ?? 'all';
-        const log = await readRunLog((await logFile(job, run)) ?? '', { level, text });
+        const log = await readRunLog((await logFile(job, run)) ?? '', level, text);
         return renderRunPage(document, log, { level, text }, context);
       },
     }),
@@ -134,9 +134,9 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
       summary: 'The last lines of a log',
       answer: runLogSchema,
       query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
-      async read({ job = '', run = '', ...filter }) {
+      async read({ job = '', run = '', level, text }) {
         const path = await logFile(job, run);
-        return path === undefined ? undefined : await readRunLog(path, filter);
+        return path === undefined ? undefined : await readRunLog(path, level, text);
       },
     }),
     '/api/drops/{job}/{date}': route({
