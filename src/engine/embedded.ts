@@ -81,7 +81,7 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
   try {
     const session = new chdb.Session(options.path, { connectionArgs });
     const connect = () => new chdb.Session(session.path, { connectionArgs });
-    return await EmbeddedEngine.start(session, connect, chdb.drainPending, options.signal);
+    return await startEngine(session, connect, chdb.drainPending, options.signal);
   } catch (cause) {
     if (options.path !== undefined) await assertFree(options.path, cause);
     throw new Fault(
@@ -135,81 +135,67 @@ async function readLock(file: string): Promise<'free' | 'held' | 'unknown'> {
   });
 }
 
-class EmbeddedEngine implements Engine {
-  readonly folder: string;
-  readonly #session: Session;
-  /** Opens another connection to the same data; it works while the engine's own is busy. */
-  readonly #connect: () => Session;
-  /** Resolves when the library is idle. */
-  readonly #drain: () => Promise<void>;
-  readonly #signal: AbortSignal | undefined;
+/**
+ * @param connect opens another connection to the same data; it works while the engine's own is busy
+ * @param drain resolves when the library is idle @param stop ends the running statement and refuses later ones
+ */
+async function startEngine(
+  session: Session,
+  connect: () => Session,
+  drain: () => Promise<void>,
+  stop?: AbortSignal,
+): Promise<Engine> {
   /** Comment that marks the engine's statements: the text of a statement with bound values is not kept unchanged. */
-  readonly #mark = randomUUID();
+  const mark = randomUUID();
   /** For statements that run beside the others, one after another; opened by the first. */
-  #second: Promise<EmbeddedEngine> | undefined;
+  let second: Promise<Engine> | undefined;
   /** Resolves when all statements so far have ended. The cleanup after a failed one must finish before the next. */
-  #last: Promise<void> = Promise.resolve();
+  let last: Promise<void> = Promise.resolve();
+  for (const statement of [
+    `CREATE DATABASE IF NOT EXISTS ${DATABASE} ENGINE = Atomic`,
+    `USE ${DATABASE}`,
+    `SET log_comment = '${mark}'`,
+  ]) {
+    await session.queryAsync(statement, { format: 'Null' });
+  }
+  return { folder: session.path, command, rows, format: run, insert, close };
 
-  constructor(session: Session, connect: () => Session, drain: () => Promise<void>, signal?: AbortSignal) {
-    this.folder = session.path;
-    this.#session = session;
-    this.#connect = connect;
-    this.#drain = drain;
-    this.#signal = signal;
+  async function command(sql: string, options?: StatementOptions): Promise<void> {
+    await run(sql, 'Null', options);
   }
 
-  static async start(...given: ConstructorParameters<typeof EmbeddedEngine>): Promise<EmbeddedEngine> {
-    const engine = new EmbeddedEngine(...given);
-    for (const statement of [
-      `CREATE DATABASE IF NOT EXISTS ${DATABASE} ENGINE = Atomic`,
-      `USE ${DATABASE}`,
-      `SET log_comment = '${engine.#mark}'`,
-    ]) {
-      await engine.#session.queryAsync(statement, { format: 'Null' });
-    }
-    return engine;
-  }
-
-  async command(sql: string, options: StatementOptions = {}): Promise<void> {
-    await this.#run(sql, 'Null', options);
-  }
-
-  async rows<Row extends object>(sql: string, options: StatementOptions = {}): Promise<readonly Row[]> {
-    const result = await this.#run(sql, 'JSON', options);
+  async function rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]> {
+    const result = await run(sql, 'JSON', options);
     return (JSON.parse(Buffer.from(result).toString('utf8')) as { data: Row[] }).data;
   }
 
-  async format(sql: string, format: string, options: StatementOptions = {}): Promise<Uint8Array> {
-    return await this.#run(sql, format, options);
-  }
-
-  async insert({ table, format, payload }: InsertRequest): Promise<void> {
-    assertNotAborted(this.#signal);
+  async function insert({ table, format, payload }: InsertRequest): Promise<void> {
+    assertNotAborted(stop);
     try {
-      await this.#session.insert({ table, format, values: payload });
+      await session.insert({ table, format, values: payload });
     } catch (cause) {
       throw toEngineFault(cause);
     }
   }
 
-  async close(): Promise<void> {
-    await (await this.#second?.catch(ignore))?.close();
-    this.#session.close();
-    await this.#drain();
+  async function close(): Promise<void> {
+    await (await second?.catch(ignore))?.close();
+    session.close();
+    await drain();
   }
 
   /** Runs one statement after earlier ones. An aborted one rejects at once, but keeps its turn until it has ended. */
-  async #run(sql: string, format: string, { beside, ...options }: StatementOptions): Promise<Uint8Array> {
+  async function run(sql: string, format: string, { beside, ...options }: StatementOptions = {}): Promise<Uint8Array> {
     if (beside) {
-      this.#second ??= EmbeddedEngine.start(this.#connect(), this.#connect, this.#drain, this.#signal);
-      return await (await this.#second).#run(sql, format, options);
+      second ??= startEngine(connect(), connect, drain, stop);
+      return await (await second).format(sql, format, options);
     }
-    const signals = [this.#signal, options.signal].filter((signal) => signal !== undefined);
-    const turn = this.#last.then(() => this.#execute(sql, format, options, signals));
-    this.#last = turn.then(ignore, () => this.#clean());
+    const signals = [stop, options.signal].filter((signal) => signal !== undefined);
+    const turn = last.then(() => execute(sql, format, options, signals));
+    last = turn.then(ignore, clean);
     let forget = ignore;
     const aborted = new Promise<never>((_resolve, reject) => {
-      forget = onAbort(signals, () => reject(this.#describeAbort(options.signal)));
+      forget = onAbort(signals, () => reject(describeAbort(options.signal)));
     });
     try {
       return await Promise.race([turn, aborted]);
@@ -219,19 +205,17 @@ class EmbeddedEngine implements Engine {
   }
 
   /** Settles when the engine has ended the statement. */
-  async #execute(
+  async function execute(
     sql: string,
     format: string,
     { params, signal }: StatementOptions,
     signals: readonly AbortSignal[],
   ): Promise<Uint8Array> {
-    if (signals.some(({ aborted }) => aborted)) throw this.#describeAbort(signal);
-    const statement = params
-      ? this.#session.queryBindAsync(sql, params, { format })
-      : this.#session.queryAsync(sql, { format });
+    if (signals.some(({ aborted }) => aborted)) throw describeAbort(signal);
+    const statement = params ? session.queryBindAsync(sql, params, { format }) : session.queryAsync(sql, { format });
     let killed: Promise<void> | undefined;
     const forget = onAbort(signals, () => {
-      killed ??= this.#kill(statement);
+      killed ??= kill(statement);
     });
     try {
       return (await statement).bytes();
@@ -244,16 +228,16 @@ class EmbeddedEngine implements Engine {
   }
 
   /** Never throws: a statement that cannot be killed ends by itself. @param statement settles when it has ended */
-  async #kill(statement: Promise<unknown>): Promise<void> {
+  async function kill(statement: Promise<unknown>): Promise<void> {
     const ended = new AbortController();
     const end = () => ended.abort();
     void statement.then(end, end);
     // Kills only this statement: the engine's statements run one after another.
-    const kill = `KILL QUERY WHERE Settings['log_comment'] = '${this.#mark}' ASYNC`;
+    const sql = `KILL QUERY WHERE Settings['log_comment'] = '${mark}' ASYNC`;
     try {
-      const connection = this.#connect();
+      const connection = connect();
       while (!ended.signal.aborted) {
-        await connection.queryAsync(kill, { format: 'Null' });
+        await connection.queryAsync(sql, { format: 'Null' });
         await systemClock.sleep(KILL_EVERY_MS, ended.signal).catch(ignore);
       }
       connection.close();
@@ -263,17 +247,17 @@ class EmbeddedEngine implements Engine {
   }
 
   /** The engine's own abort ends the command; the abort of one statement goes to its caller. */
-  #describeAbort(signal: AbortSignal | undefined): Fault {
-    return this.#signal?.aborted ? createInterruption() : toEngineFault(signal?.reason);
+  function describeAbort(signal: AbortSignal | undefined): Fault {
+    return stop?.aborted ? createInterruption() : toEngineFault(signal?.reason);
   }
 
   /**
    * A statement that fails while it writes leaves its partial output in the library's output buffer, and the next
    * result, in any format, would begin with those bytes (seen in chdb 3.4.0). A dummy statement clears them.
    */
-  async #clean(): Promise<void> {
+  async function clean(): Promise<void> {
     try {
-      await this.#session.queryAsync('SELECT 1', { format: 'Null' });
+      await session.queryAsync('SELECT 1', { format: 'Null' });
     } catch {
       // The result of this statement does not matter; if the engine is gone, the next statement reports it.
     }

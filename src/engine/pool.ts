@@ -5,6 +5,8 @@
  * await them, none begins after it, and a slot is free only when its lane is idle. A slot has one holder; with more than
  * one slot no owner holds all of them; the queue is bounded.
  */
+import { buffer } from 'node:stream/consumers';
+import { untilAborted } from '../core/side-by-side.ts';
 import { EngineFault, PoolBusyFault } from './engine-fault.ts';
 
 /** One engine for the duration of a task, unusable afterwards; statements run one after another. */
@@ -99,13 +101,10 @@ export class EnginePool {
   async use<T>({ owner, signal }: PoolRequest, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
     const slot = await this.#takeSlot(owner, signal);
     const over = new AbortController();
-    const aborted = new Promise<never>((_resolve, reject) => {
-      over.signal.addEventListener('abort', () => reject(over.signal.reason));
-    });
     const abort = () => over.abort(signal.reason);
     signal.addEventListener('abort', abort);
     if (signal.aborted) abort();
-    const running = this.#run(slot, task, aborted).finally(() => {
+    const running = this.#run(slot, task, over.signal).finally(() => {
       signal.removeEventListener('abort', abort);
       this.#running.delete(over);
       this.#holders[slot] = undefined;
@@ -113,7 +112,7 @@ export class EnginePool {
     });
     this.#running.set(over, running);
     // An aborting caller need not wait until the lane is idle; the slot does.
-    return await Promise.race([running, aborted]);
+    return await untilAborted(running, over.signal);
   }
 
   /** Ends running tasks and releases everything. Idempotent. */
@@ -129,13 +128,13 @@ export class EnginePool {
     await this.#lanes.close();
   }
 
-  async #run<T>(slot: number, act: (engine: PooledEngine) => Promise<T>, aborted: Promise<never>): Promise<T> {
+  async #run<T>(slot: number, act: (engine: PooledEngine) => Promise<T>, signal: AbortSignal): Promise<T> {
     const lane = await this.#lanes.open(slot);
-    const task = new Task(lane);
+    const { engine, end } = beginTask(lane);
     try {
-      return await Promise.race([act(task), aborted]);
+      return await untilAborted(act(engine), signal);
     } finally {
-      await lane.settle(task.end());
+      await lane.settle(end());
       // At once, so that the next task need not wait for it; that task reports a failed start.
       if (this.#closing === undefined) await this.#lanes.open(slot).catch(() => {});
     }
@@ -206,51 +205,33 @@ function createClosed(): EngineFault {
   return new EngineFault(0, 'the engines are closed');
 }
 
-class Task implements PooledEngine {
-  readonly state: object;
-  readonly #lane: Lane;
-  readonly #over = new AbortController();
+/** The engine of a task, and what ends it: no statement begins afterwards, and it resolves when the running one has ended. */
+function beginTask(lane: Lane) {
+  const over = new AbortController();
   /** Resolves when all statements so far have ended. */
-  #last: Promise<unknown> = Promise.resolve();
-
-  constructor(lane: Lane) {
-    this.state = lane.state;
-    this.#lane = lane;
-  }
-
-  async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
-    const bytes = await this.#inTurn(async () => await readAll(await this.#start(sql, 'JSON')));
-    return (JSON.parse(bytes.toString('utf8')) as { data: Row[] }).data; // Shape of the format; Row is the caller's.
-  }
-
-  async command(sql: string): Promise<void> {
-    await this.#inTurn(async () => await readAll(await this.#start(sql)));
-  }
-
-  async stream(sql: string, format: string): Promise<AsyncIterable<Uint8Array>> {
-    return await this.#inTurn(() => this.#start(sql, format));
-  }
-
-  /** No statement begins afterwards. Resolves when the running one has ended. */
-  async end(): Promise<void> {
-    this.#over.abort(new EngineFault(0, 'the task of this engine is over'));
-    await this.#last;
-  }
-
-  async #start(sql: string, format?: string): Promise<AsyncIterable<Uint8Array>> {
-    this.#over.signal.throwIfAborted();
-    return await this.#lane.run(sql, format, this.#over.signal);
-  }
-
-  async #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(act);
-    this.#last = turn.catch(() => {});
+  let last: Promise<unknown> = Promise.resolve();
+  const run = async <T>(sql: string, format: string | undefined, read: (result: AsyncIterable<Uint8Array>) => T) => {
+    const turn = last.then(async () => {
+      over.signal.throwIfAborted();
+      return await read(await lane.run(sql, format, over.signal));
+    });
+    last = turn.catch(() => {});
     return await turn;
-  }
-}
-
-async function readAll(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const read: Uint8Array[] = [];
-  for await (const piece of pieces) read.push(piece);
-  return Buffer.concat(read);
+  };
+  const engine: PooledEngine = {
+    state: lane.state,
+    async rows<Row extends object>(sql: string) {
+      const bytes = await run(sql, 'JSON', buffer);
+      return (JSON.parse(bytes.toString('utf8')) as { data: Row[] }).data; // Shape of the format; Row is the caller's.
+    },
+    async command(sql) {
+      await run(sql, undefined, buffer);
+    },
+    stream: async (sql, format) => await run(sql, format, (result) => result),
+  };
+  const end = async () => {
+    over.abort(new EngineFault(0, 'the task of this engine is over'));
+    await last;
+  };
+  return { engine, end };
 }

@@ -11,7 +11,7 @@ import { makeFolder } from '../core/atomic-file.ts';
 import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
 import { EngineFault } from './engine-fault.ts';
-import { EnginePool, type Lane, type Lanes, type TurnLimits } from './pool.ts';
+import { EnginePool, type Lane, type TurnLimits } from './pool.ts';
 import type { WorkerAnswer, WorkerPiece, WorkerRequest, WorkerStart } from './worker.ts';
 
 /** How to start an engine process. */
@@ -44,49 +44,23 @@ const GRACE_MS = 1_000;
 
 /** Opens the pool; every process has started when it resolves. @throws EngineFault */
 export async function openWorkerPool(options: WorkerPoolOptions): Promise<EnginePool> {
-  const workers = new Workers(options);
-  const pool = new EnginePool(options, workers);
-  try {
-    await Promise.all(Array.from({ length: options.size }, (_, slot) => workers.open(slot)));
-    return pool;
-  } catch (error) {
-    await pool.close();
-    throw error;
-  }
-}
-
-class Workers implements Lanes {
-  readonly #options: WorkerPoolOptions;
-  readonly #workers = new Map<number, Promise<WorkerProcess>>();
-  #isClosed = false;
-  #starts = 0;
-
-  constructor(options: WorkerPoolOptions) {
-    this.#options = options;
-  }
-
-  async open(slot: number): Promise<WorkerProcess> {
-    const present = this.#workers.get(slot);
+  const { command, folder, keep, maxResultBytes, onRestart } = options;
+  const workers = new Map<number, Promise<WorkerProcess>>();
+  let isClosed = false;
+  let starts = 0;
+  const open = async (slot: number): Promise<WorkerProcess> => {
+    const present = workers.get(slot);
     if (present !== undefined && !(await present).hasEnded) return await present;
-    const starting = this.#start(slot);
-    this.#workers.set(slot, starting);
+    const starting = start(slot);
+    workers.set(slot, starting);
     // The next task tries again.
-    starting.catch(() => this.#workers.delete(slot));
+    starting.catch(() => workers.delete(slot));
     return await starting;
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    const close = (worker: WorkerProcess) => worker.close();
-    await Promise.allSettled([...this.#workers.values()].map((starting) => starting.then(close)));
-    if (!this.#options.keep) await remove(this.#options.folder);
-  }
-
+  };
   /** @throws the engine's Fault if it does not open, such as `ENGINE_BUSY` */
-  async #start(slot: number): Promise<WorkerProcess> {
-    const { command, folder, keep, maxResultBytes, onRestart } = this.#options;
-    this.#starts += 1;
-    const path = keep ? join(folder, String(slot)) : join(folder, `${slot}-${this.#starts}`);
+  const start = async (slot: number): Promise<WorkerProcess> => {
+    starts += 1;
+    const path = join(folder, keep ? String(slot) : `${slot}-${starts}`);
     await makeFolder(path);
     const worker = new WorkerProcess(command, path);
     // A process that hangs while it opens would block its slot forever.
@@ -104,10 +78,23 @@ class Workers implements Lanes {
       opening.abort();
     }
     void worker.ended.then(async () => {
-      if (!this.#isClosed) onRestart?.();
+      if (!isClosed) onRestart?.();
       if (!keep) await remove(path);
     });
     return worker;
+  };
+  const close = async (): Promise<void> => {
+    isClosed = true;
+    await Promise.allSettled([...workers.values()].map(async (starting) => await (await starting).close()));
+    if (!keep) await remove(folder);
+  };
+  const pool = new EnginePool(options, { open, close });
+  try {
+    await Promise.all(Array.from({ length: options.size }, (_, slot) => open(slot)));
+    return pool;
+  } catch (error) {
+    await pool.close();
+    throw error;
   }
 }
 
@@ -120,11 +107,11 @@ class WorkerProcess implements Lane {
   readonly state = this;
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
+  hasEnded = false;
   readonly #child: ChildProcess;
   /** Those who wait for an answer, in the order of their requests. */
   readonly #asked: ((answer: WorkerAnswer | undefined) => void)[] = [];
   #lastWords = '';
-  #hasEnded = false;
   #results = 0;
 
   constructor({ executable, args, env }: WorkerCommand, path: string) {
@@ -142,7 +129,7 @@ class WorkerProcess implements Lane {
     child.on('message', (answer) => this.#asked.shift()?.(answer as WorkerAnswer));
     this.ended = new Promise((resolve) => {
       const end = () => {
-        this.#hasEnded = true;
+        this.hasEnded = true;
         for (const answer of this.#asked.splice(0)) answer(undefined);
         resolve();
       };
@@ -153,10 +140,6 @@ class WorkerProcess implements Lane {
         end();
       });
     });
-  }
-
-  get hasEnded(): boolean {
-    return this.#hasEnded;
   }
 
   async run(sql: string, format = 'Null', over: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
@@ -199,7 +182,7 @@ class WorkerProcess implements Lane {
 
   async ask(request: WorkerRequest | WorkerStart): Promise<WorkerPiece> {
     const answer = await new Promise<WorkerAnswer | undefined>((resolve) => {
-      if (this.#hasEnded) return resolve(undefined);
+      if (this.hasEnded) return resolve(undefined);
       this.#asked.push(resolve);
       this.#child.send(request, () => {}); // The process has ended; `ended` reports it.
     });

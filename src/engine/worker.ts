@@ -44,53 +44,44 @@ const EMPTY = new Uint8Array();
 
 /** Answers one request after another until the channel closes. */
 export async function runWorker(): Promise<void> {
+  let engine: Engine | undefined;
+  let maxResultBytes = 0;
+  /** Number of the last result, and its bytes that were not asked for yet. */
+  let result = 0;
+  let left: Uint8Array = EMPTY;
   let isBusy = true;
   void once(process, 'disconnect').then(() => {
     // Nobody waits for the answer.
     if (isBusy) process.kill(process.pid, 'SIGKILL');
   });
-  const worker = new Worker();
+  /** @throws EngineFault; the Fault of an engine that does not open */
+  const answer = async (request: WorkerStart | WorkerRequest): Promise<WorkerPiece> => {
+    if ('path' in request) {
+      const maxMemoryBytes = planWorkerMemory(readMemoryBytes());
+      engine = await openEmbeddedEngine({ path: request.path, maxMemoryBytes });
+      ({ maxResultBytes } = request);
+    } else if ('sql' in request) {
+      left = EMPTY;
+      ({ result } = request);
+      const bytes = (await engine?.format(request.sql, request.format)) ?? EMPTY;
+      if (bytes.length > maxResultBytes)
+        throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
+      left = bytes;
+    } else if (request.result !== result) {
+      throw new EngineFault(0, 'the result was discarded before it was read');
+    }
+    const piece = left.subarray(0, PIECE_BYTES);
+    left = piece.length < left.length ? left.subarray(PIECE_BYTES) : EMPTY;
+    return { piece, left: left.length };
+  };
   for await (const [request] of on(process, 'message', { close: ['disconnect'] })) {
     isBusy = true;
     if (request === 'close') break;
-    process.send?.(await worker.answer(request).catch(describeFailure));
+    process.send?.(await answer(request).catch(describeFailure));
     isBusy = false;
   }
-  await worker.close();
+  await engine?.close();
   if (process.connected) process.disconnect();
-}
-
-class Worker {
-  #engine: Engine | undefined;
-  #maxResultBytes = 0;
-  /** Number of the last result, and its bytes that were not asked for yet. */
-  #result = 0;
-  #left: Uint8Array = EMPTY;
-
-  /** @throws EngineFault; the Fault of an engine that does not open */
-  async answer(request: WorkerStart | WorkerRequest): Promise<WorkerPiece> {
-    if ('path' in request) {
-      const maxMemoryBytes = planWorkerMemory(readMemoryBytes());
-      this.#engine = await openEmbeddedEngine({ path: request.path, maxMemoryBytes });
-      this.#maxResultBytes = request.maxResultBytes;
-    } else if ('sql' in request) {
-      this.#left = EMPTY;
-      this.#result = request.result;
-      const bytes = (await this.#engine?.format(request.sql, request.format)) ?? EMPTY;
-      if (bytes.length > this.#maxResultBytes)
-        throw new EngineFault(CLICKHOUSE_CODES.TOO_MANY_ROWS_OR_BYTES, `the result has ${bytes.length} bytes`);
-      this.#left = bytes;
-    } else if (request.result !== this.#result) {
-      throw new EngineFault(0, 'the result was discarded before it was read');
-    }
-    const piece = this.#left.subarray(0, PIECE_BYTES);
-    this.#left = piece.length < this.#left.length ? this.#left.subarray(PIECE_BYTES) : EMPTY;
-    return { piece, left: this.#left.length };
-  }
-
-  async close(): Promise<void> {
-    await this.#engine?.close();
-  }
 }
 
 function describeFailure(error: unknown): WorkerAnswer {
