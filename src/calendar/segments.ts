@@ -32,6 +32,9 @@ export const GRACE_SECONDS = 60;
  */
 export const EARLY = { since: '2026-07-13', second: at(7, 30) } as const;
 
+/** When the night of a session begins, on the evening before. Source: Cboe rule 5.1. */
+export const NIGHT_SECOND = at(20, 15) - at(24);
+
 /** First session with a curb. Source: Cboe, "Global Trading Hours and Curb". */
 export const CURB_SINCE = '2022-04-25';
 

@@ -4,7 +4,7 @@
  */
 
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
-import { SESSION_END_SECOND } from '../calendar/segments.ts';
+import { NIGHT_SECOND, SESSION_END_SECOND } from '../calendar/segments.ts';
 import {
   type CalendarOverride,
   FEWEST_LIKE_SESSIONS,
@@ -16,6 +16,7 @@ import {
 } from '../calendar/session.ts';
 import { addDays, type DateRange, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
+import { formatCount } from '../core/units.ts';
 import type { Job, JobSource } from '../job/job.ts';
 
 const MINUTE_MS = 60_000;
@@ -121,26 +122,31 @@ export function isAtEdge(date: string, nowMs: number, lookbackDays = LOOKBACK_DA
   return leavesAt(date, EVENING_BEFORE_SECOND, lookbackDays) < nowMs;
 }
 
+/** The time on the exchange's clock before which rows are no longer visible. */
+export function edgeOf(nowMs: number, lookbackDays: number): string {
+  return formatWallClock(nowMs - lookbackDays * DAY_MS);
+}
+
 /**
  * Why rows of a date may have left the lookback before its opening does, in words; `undefined` if none has.
  * @param firstSeconds of the first rows of other sessions of the dataset, or of the date itself as it was sealed
+ * @param left rows that an earlier run has staged and that are gone @param hasEvening whether it has rows of the evening before
  */
 export function explainClip(
   date: string,
   nowMs: number,
   firstSeconds: readonly number[],
   lookbackDays = LOOKBACK_DAYS,
+  { left = 0, hasEvening = false } = {},
 ): string | undefined {
-  const first = Math.min(0, ...firstSeconds);
+  const gone = `rows before ${edgeOf(nowMs, lookbackDays)} (exchange time) had left the lookback when it was counted`;
+  if (left > 0) return `${formatCount(left)} ${gone}: it had them before`;
   const isGone = (second: number) => leavesAt(date, second, lookbackDays) < nowMs;
-  if (!isGone(first)) return undefined;
-  if (firstSeconds.length >= FEWEST_LIKE_SESSIONS && !firstSeconds.some(isGone)) return undefined;
-  const edge = formatWallClock(nowMs - lookbackDays * DAY_MS);
-  const why =
-    firstSeconds.length < FEWEST_LIKE_SESSIONS
-      ? 'fewer than three sealed sessions show that there are none'
-      : 'other sessions have such rows';
-  return `rows before ${edge} (exchange time) had left the lookback when it was counted: ${why}`;
+  if (!isGone(Math.min(hasEvening ? NIGHT_SECOND : 0, ...firstSeconds))) return undefined;
+  if (firstSeconds.length < FEWEST_LIKE_SESSIONS) {
+    return `${gone}: fewer than three sealed sessions show that there are none`;
+  }
+  return firstSeconds.some(isGone) ? `${gone}: other sessions have such rows` : undefined;
 }
 
 /** Settled sessions that are fully inside the lookback, soonest expiry first. */

@@ -281,6 +281,13 @@ export class Stage implements StagedTable {
     return await this.#totals;
   }
 
+  /** Staged rows whose time is before another, `YYYY-MM-DD HH:MM:SS`. */
+  async countBefore(time: string): Promise<number> {
+    const where = `time < ${quoteString(time)}`;
+    const [found] = await this.engine.rows<{ n: number }>(`SELECT count() AS n FROM ${this.table} WHERE ${where}`);
+    return Number(found?.n);
+  }
+
   /** The quarantined rows and the rewritten values. `totals` includes neither; the counts include quarantined rows. */
   async quarantine() {
     return await this.#quarantine.describe();

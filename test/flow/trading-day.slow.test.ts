@@ -59,7 +59,9 @@ async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<R
   const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
   cleanups.push(() => front.close());
   const clock = await createMovedClock(cwd, now);
-  const job = await writeJob(cwd, { drop: settle && `settle: ${settle}` });
+  const setJob = async (checks = '') =>
+    await writeJob(cwd, { drop: `${settle && `settle: ${settle}`}${checks && `\nchecks:\n${checks}`}` });
+  const job = await setJob();
   const env = {
     FLOWDROP_API_URL: front.url,
     FLOWDROP_API_KEY: KEY,
@@ -70,16 +72,20 @@ async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<R
   const mails = async () =>
     (await readdir(join(cwd, 'outbox')).catch(() => [])).filter((name) => name.endsWith('.eml'));
   return {
-    async run(time: string, date: string = DATE) {
+    async run(time: string, date: string = DATE, args: readonly string[] = ['run']) {
       now = at(time, date);
       const isVisible = ({ values }: TableRow) =>
         at(String(values['time']).slice(11), String(values['date'])) + 900_000 <= now;
-      await table.change({ remove: [], add: left.filter(isVisible) });
+      const visibleAt = ({ values }: TableRow) =>
+        at(String(values['time']).slice(11), String(values['time']).slice(0, 10));
+      const gone = table.rows.filter((row) => visibleAt(row) + 15 * 86_400_000 < now);
+      await table.change({ remove: gone.map(({ id }) => id), add: left.filter(isVisible) });
       left = left.filter((row) => !isVisible(row));
       await clock.moveTo(now);
       const given = { ...env, FLOWDROP_CLOCK: 'checked', FLOWDROP_OUTBOX_DIR: join(cwd, 'outbox') };
-      return await flowdrop(['run', job], { cwd, env: given });
+      return await flowdrop([...args.slice(0, 1), job, ...args.slice(1)], { cwd, env: given });
     },
+    setJob,
     manifest: async (date: string = DATE) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
     /** Of the date, corrections included. */
     mails: async (date: string = DATE) => (await mails()).filter((name) => name.includes(date)),
@@ -163,6 +169,25 @@ it('an evening that the source dates by its own day extends the date the next da
   expect(await world.manifest(BEFORE[3])).toMatchObject({ revision: 2, rows: ROWS + 2, changes: { extended: true } });
   expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS, through: '16:15' });
   expect(await world.mails(BEFORE[3])).toHaveLength(2);
+});
+
+it('a date at the edge of the lookback says how many rows have left it, where an earlier run has counted them', async () => {
+  const evening = rowsAt(DATE, ['20:16:00', '20:30:00', '20:50:00']).map(({ id, values }) => {
+    return { id, values: { ...values, time: `${BEFORE[3]} ${String(values['time']).slice(11)}` } };
+  });
+  const world = await openWorld([...evening, ...createDay(DATE)]);
+  await world.setJob('  - check: min-rows\n    rows: 1000000');
+  const args = ['backfill', '--from', DATE, '--to', DATE];
+  // The rows of the evening before leave 15 days later.
+  const held = await world.run('20:10:00', '2026-12-04', args);
+  expect(held.code, held.stderr).toBe(1);
+  await world.setJob();
+  const done = await world.run('20:40:00', '2026-12-04', args);
+  expect(await world.manifest(), done.stderr).toMatchObject({
+    ...{ condition: 'degraded', rows: ROWS + 1 },
+    degraded_reason: expect.stringMatching(/^2 rows before 2026-11-19 20:40:\d\d .* it had them before$/),
+  });
+  expect(done.stdout).toContain('2 rows before 2026-11-19 20:40');
 });
 
 it('a day whose times are of another time zone is held, with the reason, until a later session has rows', async () => {

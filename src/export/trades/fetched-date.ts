@@ -204,15 +204,20 @@ async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, stage: St
   return counts;
 }
 
+/** The shortest lookback that the source has reported. */
+export function lookbackDaysOf({ source }: OpenedSql): number {
+  return Math.min(source.lookbackDays?.() ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
+}
+
 /**
  * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
  * may have cut them from the start.
  * @param firstSecond of its first row, as far as that must be visible
  * @throws Fault `DATE_CLIPPED`
  */
-export function assertStillWhole({ clocks, source }: OpenedSql, date: string, firstSecond = OPEN_SECOND): void {
-  const nowMs = clocks.latest();
-  const days = Math.min(source.lookbackDays?.() ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
+export function assertStillWhole(api: OpenedSql, date: string, firstSecond = OPEN_SECOND): void {
+  const nowMs = api.clocks.latest();
+  const days = lookbackDaysOf(api);
   if (leavesAt(date, firstSecond, days) >= nowMs) return;
   if (days < LOOKBACK_DAYS) {
     throw new Fault(

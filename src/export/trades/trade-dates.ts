@@ -5,7 +5,6 @@
  * clocks disagree, or whose end the source does not show, are held back.
  */
 
-import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import { isSession } from '../../calendar/session.ts';
 import { type DateRange, formatWallDate } from '../../calendar/wall-clock.ts';
@@ -17,6 +16,7 @@ import { type HeldDate, TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import {
   assertNotFuture,
+  edgeOf,
   expiresAt,
   explainClip,
   firstSecondOf,
@@ -36,7 +36,7 @@ import { auditSealed, compareSealed } from '../audits/source-audit.ts';
 import type { CompleteRows, DateExport, DateSource, ExportPlan, NoRows, PlannedDate, Waiting } from '../date-source.ts';
 import { DropFile } from '../seal-rows.ts';
 import type { DateSelection } from '../select-dates.ts';
-import { assertStillWhole, type CompletedDate, describeProved, fetchedDate } from './fetched-date.ts';
+import { assertStillWhole, type CompletedDate, describeProved, fetchedDate, lookbackDaysOf } from './fetched-date.ts';
 import { type CountedGroups, probeDates, probeJoined, probeRows } from './probe.ts';
 import { describeLack, isRefusal, SESSION_END_CHECK, SessionEnds } from './session-ends.ts';
 
@@ -85,6 +85,9 @@ export class TradeDates implements DateSource {
     const stage = await openStage(engine, job, date, source.url, { rows });
     const windows = await stage.windows();
     const staged = windows.reduce((sum, window) => sum + window.rows, 0);
+    // What an earlier run has staged tells how many rows have left the lookback since.
+    const edge = edgeOf(clocks.latest(), lookbackDaysOf(api));
+    const had = isAtEdge(date, clocks.latest(), lookbackDaysOf(api)) ? await countBefore(stage, edge) : 0;
     const pages = planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages;
     onEvent({ kind: 'date', date, rows, staged, pages });
     const file = new DropFile(run, stage);
@@ -96,7 +99,7 @@ export class TradeDates implements DateSource {
       ...{ ...work, stage, file },
       prove: async () => {
         const counted = await work.prove();
-        return counted && (await this.#judge(run, api, stage, counted, restate));
+        return counted && (await this.#judge(run, api, stage, counted, { restate, edge, had }));
       },
       noteSealed: async () => {
         await state.counts(date).remove();
@@ -139,7 +142,7 @@ export class TradeDates implements DateSource {
     api: OpenedSql,
     stage: Stage,
     counted: CompletedDate,
-    restate: boolean,
+    before: StagedBefore,
   ): Promise<CompleteRows | NoRows | Waiting> {
     const { job, clocks } = api;
     const { date } = stage;
@@ -155,7 +158,7 @@ export class TradeDates implements DateSource {
     if (late !== undefined) return { held: late };
     const lack = clocks.isChecked ? await findLack(run, api, stage, ends) : undefined;
     if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
-    const degradedReason = await explainClipped(run.ledger, api, date, restate);
+    const degradedReason = await explainClipped(run.ledger, api, stage, before);
     const through = await ends?.through(date);
     return { ...describeProved(api, date, counted), through, degradedReason, doubts: lack && [asCheck(lack)] };
   }
@@ -315,6 +318,21 @@ function asCheck({ sessions, ...finding }: Lack & { readonly sessions: string[] 
   };
 }
 
+/** What was staged of a date when this run began. */
+interface StagedBefore {
+  readonly restate: boolean;
+  /** Of the lookback. */
+  readonly edge: string;
+  /** Rows from before it. */
+  readonly had: number;
+}
+
+/** Groups of rows, and rows without a time, are not told apart. */
+async function countBefore(stage: Stage, time: string): Promise<number> {
+  const { kind, columns } = stage.job.source;
+  return kind === 'rows' && columns.some(({ name }) => name === 'time') ? await stage.countBefore(time) : 0;
+}
+
 /** Dates nearest to another one that tell when its session began. */
 const NEIGHBOURS = 5;
 
@@ -326,11 +344,12 @@ const NEIGHBOURS = 5;
 async function explainClipped(
   ledger: Ledger,
   api: OpenedSql,
-  date: string,
-  restate: boolean,
+  stage: Stage,
+  { restate, edge, had }: StagedBefore,
 ): Promise<string | undefined> {
+  const { date } = stage;
   const nowMs = api.clocks.latest();
-  const days = Math.min(api.source.lookbackDays?.() ?? LOOKBACK_DAYS, LOOKBACK_DAYS);
+  const days = lookbackDaysOf(api);
   assertStillWhole(api, date);
   if (!isAtEdge(date, nowMs, days)) return undefined;
   const own = restate ? await ledger.validManifest(date) : undefined;
@@ -343,7 +362,10 @@ async function explainClipped(
       if (manifest?.condition === 'available') around.push(manifest);
     }
   }
-  const reason = explainClip(date, nowMs, around.map(firstSecondOf), days);
+  const reason = explainClip(date, nowMs, around.map(firstSecondOf), days, {
+    left: had - (await countBefore(stage, edge)),
+    hasEvening: (await countBefore(stage, `${date} 00:00:00`)) > 0,
+  });
   if (reason !== undefined && own !== undefined) assertStillWhole(api, date, 0);
   return reason;
 }

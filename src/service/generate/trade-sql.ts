@@ -4,7 +4,7 @@
  * other rows: further records change only the running volume. Money is whole cents until the last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and
  * Other Derivatives, ch. 15 and 19) with a volatility smile. Pure.
  */
-import { EARLY, listGlobal, SESSION_END_SECOND } from '../../calendar/segments.ts';
+import { EARLY, listGlobal, NIGHT_SECOND, SESSION_END_SECOND } from '../../calendar/segments.ts';
 import { hasCurb, OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
@@ -23,8 +23,7 @@ const CLOSING = { share: 0.16, fadeSeconds: 1_320 } as const;
 /** Share of fund and index trades that print after regular trading. */
 const LATE_SHARE = 0.015;
 
-/** Index options trade from 20:15 of the evening before, and like some stocks until five minutes before the opening. */
-const EVENING_SECOND = (20 * 60 + 15 - 24 * 60) * 60;
+/** Index options and some stocks trade until five minutes before the opening. */
 const PAUSE_SECONDS = 300;
 /** Stocks whose options trade before and after regular trading: those with most trades. */
 const LONG_TRADING = 12;
@@ -77,7 +76,7 @@ function listOthers({ date, others, closeSecond, market: { underlyings, slots } 
   const of = (symbols: readonly string[]) => slots.filter((at) => symbols.includes(underlyings[at]?.symbol ?? ''));
   const stocks = underlyings.flatMap(({ type }, at) => (type === 'STOCK' ? [at] : [])).slice(0, LONG_TRADING);
   const indices = of(listGlobal(date));
-  const [closed, night] = [closeSecond - OPEN_SECOND, EVENING_SECOND - OPEN_SECOND];
+  const [closed, night] = [closeSecond - OPEN_SECOND, NIGHT_SECOND - OPEN_SECOND];
   return [
     { kind: 'cancel', share: 6 },
     { kind: 'late report', share: 6 },
