@@ -1,26 +1,49 @@
 /**
  * A store in an S3 bucket, or in any service that supports S3 and `If-None-Match` on PutObject (AWS, Ceph, MinIO, R2).
- * Invariant: one request makes an object visible, so readers see it whole or not at all. A failed
- * write leaves the new object, whole, only if every answer to that one request was lost.
+ * Invariants:
+ * - one request makes an object visible, so readers see it whole or not at all. The service verifies the MD5 of every
+ *   body. Then the object is looked at before the writer continues: a HEAD is the cheapest reliable way, its size and tag
+ *   are those of the stored object. A failed write leaves the new object, whole, only if every answer to that one request
+ *   was lost
+ * - every request that creates an object carries the job's settings (`drop.s3`), copies too, because S3 inherits neither
+ *   encryption nor ACL from the source
+ * Not in parts: they need more rights, and a killed worker leaves some, for which S3 keeps charging. So an object has at
+ * most 5 GiB, more than ten times a session of 12 million trades.
  */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  CopyObjectCommand,
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
   type ListObjectsV2CommandInput,
   type ListObjectsV2CommandOutput,
+  PutObjectCommand,
+  type PutObjectCommandOutput,
   paginateListObjectsV2,
-  type S3Client,
 } from '@aws-sdk/client-s3';
 import { writeWholeFile } from '../core/atomic-file.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { assertKey, assertPrefix } from './object-key.ts';
-import { createS3Client, type ObjectAddress, REQUEST_TIMEOUT_MS, readBody, type S3Options } from './s3-client.ts';
-import { attemptS3, ifPresent, readS3Failure, UNMET_HINT, UnmetRequest } from './s3-fault.ts';
-import { buildWriteSettings, copyObject, putObject, type WriteTarget } from './s3-write.ts';
+import {
+  attemptS3,
+  buildWriteSettings,
+  createS3Client,
+  ifPresent,
+  MIN_BYTES_PER_SECOND,
+  type ObjectAddress,
+  REQUEST_TIMEOUT_MS,
+  readBody,
+  readS3Failure,
+  type S3Options,
+  sendFile,
+  UNMET_HINT,
+  UnmetRequest,
+} from './s3-client.ts';
 import {
   assertLinkSeconds,
   assertSmall,
@@ -28,7 +51,6 @@ import {
   type ObjectBody,
   type ObjectInfo,
   type ObjectLink,
-  type ObjectOptions,
   type Store,
   StoreFault,
 } from './store.ts';
@@ -44,19 +66,27 @@ export interface S3Surroundings {
 /** Competing conditional PUTs may get a 409 while one of them is being decided: retry until it is. */
 const MAX_CONFLICTS = 8;
 const CONFLICT_WAIT_MS = 50;
+/**
+ * An acknowledged object that is missing is written once more. Either another worker removed it as no longer needed, then
+ * the second copy is superfluous; or the service lost it.
+ */
+const MAX_WRITES = 2;
+/** The SDK retries broken connections, but not answers that are not HTTP. */
+const MAX_HEADS = 3;
+
 /** Opens the store; the first call sends the first request. */
-export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<S3Store> {
+export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<Store> {
   return new S3Store(options, surroundings);
 }
 
 class S3Store implements Store {
   readonly url: string;
-  readonly #client: S3Client;
-  readonly #requestTimeoutMs: number;
-  readonly #clock: Clock;
-  readonly #makeScratch: () => Promise<string>;
-  readonly #objects: ObjectOptions;
-  readonly #bucket: string;
+  readonly #client;
+  readonly #requestTimeoutMs;
+  readonly #clock;
+  readonly #makeScratch;
+  readonly #objects;
+  readonly #bucket;
   /** Empty, or ends with `/`. */
   readonly #root: string;
 
@@ -92,14 +122,8 @@ class S3Store implements Store {
     });
   }
 
-  async put(
-    key: string,
-    body: ObjectBody,
-    { signal }: { readonly signal?: AbortSignal | undefined } = {},
-  ): Promise<void> {
-    await this.#attempt('put', key, signal, () =>
-      putObject(this.#client, this.#target(key), body, this.#requestTimeoutMs, signal),
-    );
+  async put(key: string, body: ObjectBody, { signal }: { readonly signal?: AbortSignal | undefined } = {}) {
+    await this.#attempt('put', key, signal, () => this.#put(key, body, { signal }));
   }
 
   async putIfAbsent(key: string, bytes: Uint8Array): Promise<boolean> {
@@ -107,7 +131,7 @@ class S3Store implements Store {
       let mayHaveWon = false;
       for (let conflicts = 0; ; conflicts += 1) {
         try {
-          await putObject(this.#client, { ...this.#target(key), IfNoneMatch: '*' }, { bytes }, this.#requestTimeoutMs);
+          await this.#put(key, { bytes }, { onlyIf: { IfNoneMatch: '*' } });
           return true;
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
@@ -120,6 +144,82 @@ class S3Store implements Store {
         }
       }
     });
+  }
+
+  async #put(
+    key: string,
+    body: ObjectBody,
+    { signal, onlyIf = {} }: { readonly signal?: AbortSignal | undefined; readonly onlyIf?: { IfNoneMatch?: '*' } },
+  ): Promise<void> {
+    const sizeBytes = 'bytes' in body ? body.bytes.byteLength : (await stat(body.path)).size;
+    const hash = createHash('md5');
+    if ('bytes' in body) hash.update(body.bytes);
+    else for await (const chunk of createReadStream(body.path, { signal })) hash.update(chunk);
+    const md5 = hash.digest();
+    const input = { ...this.#target(key), ...onlyIf, ContentLength: sizeBytes, ContentMD5: md5.toString('base64') };
+    const requestTimeout = this.#requestTimeoutMs + Math.ceil((sizeBytes / MIN_BYTES_PER_SECOND) * 1000);
+    const send = async (Body: Uint8Array | ReturnType<typeof createReadStream>, abortSignal: AbortSignal | undefined) =>
+      await this.#client.send(new PutObjectCommand({ ...input, Body }), {
+        requestTimeout,
+        ...(abortSignal && { abortSignal }),
+      });
+    await this.#write(key, sizeBytes, md5.toString('hex'), async () => {
+      if ('path' in body) return await sendFile(body.path, send, signal);
+      return await send(body.bytes, signal);
+    });
+  }
+
+  /**
+   * Writes an object, and looks whether it is there. A different one is left alone: it may be a later write of another
+   * worker, which a second one would overwrite. @param tag that it should have, besides that in the answer: one must match,
+   * as with SSE-KMS a tag is not an MD5 @throws UnmetRequest
+   */
+  async #write(
+    key: string,
+    sizeBytes: number,
+    tag: string | undefined,
+    send: () => Promise<Pick<PutObjectCommandOutput, 'ETag' | 'ServerSideEncryption'> & { readonly isCopy?: true }>,
+  ): Promise<void> {
+    const { ServerSideEncryption: wanted, ...target } = this.#target(key);
+    const address = { Bucket: target.Bucket, Key: target.Key };
+    for (let writes = 1; writes <= MAX_WRITES; writes += 1) {
+      const answer = await send();
+      const found = await this.#look(address);
+      if (found === undefined) continue;
+      const etags = [answer.ETag, tag].map(unquote);
+      const stored = unquote(found.ETag);
+      if (found.ContentLength !== sizeBytes || !stored || !etags.includes(stored)) {
+        const sent = [...new Set(etags.filter(Boolean))].join(' or ') || '(unknown)';
+        throw new UnmetRequest(
+          `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${stored ?? 'none'}`,
+          'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.',
+        );
+      }
+      // MinIO names the encryption of a copy only when it is looked at.
+      const named = answer.ServerSideEncryption ?? found.ServerSideEncryption;
+      if (wanted === undefined || named === wanted) return;
+      // Some services accept the header but write the object unencrypted. A copy stays: it may have replaced the only one.
+      if (!answer.isCopy) await this.#client.send(new DeleteObjectCommand(address));
+      throw new UnmetRequest(
+        `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
+        'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
+      );
+    }
+    throw new UnmetRequest(
+      'the service confirmed the write, but there is no object',
+      'Check whether something removes objects there (a lifecycle rule, another program), and whether the service works; then start the same command again.',
+    );
+  }
+
+  /** Retried after an unreadable answer: a failure here would report a whole object as missing. */
+  async #look(address: ObjectAddress) {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await ifPresent(this.#client.send(new HeadObjectCommand(address)));
+      } catch (error) {
+        if (tries === MAX_HEADS || readS3Failure(error).httpStatus !== 0) throw error;
+      }
+    }
   }
 
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
@@ -154,10 +254,7 @@ class S3Store implements Store {
     return folders;
   }
 
-  async *#listPages(
-    prefix: string,
-    more: Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>,
-  ): AsyncIterable<ListObjectsV2CommandOutput> {
+  async *#listPages(prefix: string, more: Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>) {
     assertPrefix(prefix);
     const target = `${this.url}/${prefix}`;
     const pages = paginateListObjectsV2(
@@ -178,14 +275,29 @@ class S3Store implements Store {
 
   async copy(from: string, to: string): Promise<ObjectInfo> {
     assertKey(from);
-    const copied = await this.#attempt('copy', to, undefined, ({ Bucket }) =>
-      copyObject(this.#client, { Bucket, Key: this.#root + from }, this.#target(to)),
-    );
-    return copied === undefined ? await this.#copyThroughHere(from, to) : { key: to, sizeBytes: copied };
+    return await this.#attempt('copy', to, undefined, async ({ Bucket }) => {
+      const source = await this.#client.send(new HeadObjectCommand({ Bucket, Key: this.#root + from }));
+      const { ContentLength: sizeBytes = 0, ETag } = source;
+      const CopySource = [Bucket, ...`${this.#root}${from}`.split('/')].map(encodeURIComponent).join('/');
+      const target = this.#target(to);
+      const tagging = target.Tagging === undefined ? {} : ({ TaggingDirective: 'REPLACE' } as const);
+      try {
+        await this.#write(to, sizeBytes, ETag, async () => {
+          // The content type is copied with the object: where that is replaced, Ceph forgets the tags.
+          const answer = await this.#client.send(new CopyObjectCommand({ ...target, ...tagging, CopySource }));
+          return { ...answer, ETag: answer.CopyObjectResult?.ETag, isCopy: true };
+        });
+        return { key: to, sizeBytes };
+      } catch (error) {
+        // Ceph cannot copy encrypted objects.
+        if (readS3Failure(error).httpStatus !== 501) throw error;
+        return await this.#copyThroughHere(from, to);
+      }
+    });
   }
 
   async #copyThroughHere(from: string, to: string): Promise<ObjectInfo> {
-    const folder = await this.#attempt('copy', to, undefined, this.#makeScratch);
+    const folder = await this.#makeScratch();
     const path = join(folder, 'copy');
     try {
       if (!(await this.download(from, path))) throw new StoreFault('copy', `${this.url}/${to}`, `${from} is gone`);
@@ -233,7 +345,8 @@ class S3Store implements Store {
     return await attemptS3(operation, `${this.url}/${key}`, signal, () => act(input));
   }
 
-  #target(key: string): WriteTarget {
+  /** Address and properties of a new object. */
+  #target(key: string) {
     return { Bucket: this.#bucket, Key: this.#root + key, ...buildWriteSettings(this.#objects, key) };
   }
 
@@ -255,4 +368,9 @@ function assertListing(page: ListObjectsV2CommandOutput, prefix: string, token: 
   const next = page.NextContinuationToken;
   if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing is cut off', UNMET_HINT);
   if (next && next === token) throw new UnmetRequest('the listing repeats the same page', UNMET_HINT);
+}
+
+/** Without quotes, and without the mark that a proxy puts before a tag when it compresses the body. */
+function unquote(etag: string | undefined): string | undefined {
+  return etag?.replace(/^W\//, '').replaceAll('"', '');
 }

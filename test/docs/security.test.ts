@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { buildWriteSettings } from '../../src/store/s3-write.ts';
+import { buildWriteSettings } from '../../src/store/s3-client.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { listBlocks, listCodes, readSection } from '../support/pages.ts';
 
