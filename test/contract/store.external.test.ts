@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, unlinkSync, watch, writeFileSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -52,6 +52,7 @@ const IMPLEMENTATIONS = [
 
 /** Another program undoes what it sees appear; the watcher hears of a name before the store can look at it. */
 async function openLossyDirectory(root: string): Promise<LossyStore> {
+  await mkdir(root);
   const store = await openDirectoryStore(root);
   const before = new Map<string, Buffer>();
   let losses = 0;
