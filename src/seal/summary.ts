@@ -11,7 +11,6 @@ import { formatSettings, parquetFile, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { SUMS_WITH_GAPS, sumKnown, sumWhere, writeColumn } from '../report/number-values.ts';
-import { NUMBERS } from '../report/numbers.ts';
 import { chooseShown, OPEN_INTEREST, SHOWN_VALUES } from '../report/query/series-state.ts';
 import {
   AT_ASK,
@@ -31,17 +30,17 @@ import { ALL_SYMBOLS, type DayShape, type SymbolShape } from './baseline.ts';
 import { writeFooter } from './footer.ts';
 import { COMPRESSION, type DropColumn, READ_BACK_SETTINGS } from './write-parquet.ts';
 
-/** Column, its SQL, and its meaning; a number of the report has its own in `NUMBERS`. */
-type Measures = readonly (readonly [name: string, sql: string, meaning?: string])[];
+/** Columns and their SQL; `docs/data.md` has their meanings. */
+type Measures = readonly (readonly [name: string, sql: string])[];
 
 /** Premium is in dollars, contracts in lots. */
 const SUMS: Measures = [
   ...SUMS_WITH_GAPS,
-  ['call_ask_premium', sumKnown(`${IS_CALL} AND ${AT_ASK}`, 'premium'), 'Premium of calls at or above the ask'],
-  ['call_bid_premium', sumKnown(`${IS_CALL} AND ${AT_BID}`, 'premium'), 'Premium of calls at or below the bid'],
-  ['put_ask_premium', sumKnown(`${IS_PUT} AND ${AT_ASK}`, 'premium'), 'Premium of puts at or above the ask'],
-  ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium'), 'Premium of puts at or below the bid'],
-  ['sweep_trades', sumWhere(IS_SWEEP, '1'), 'Trades of intermarket sweep orders'],
+  ['call_ask_premium', sumKnown(`${IS_CALL} AND ${AT_ASK}`, 'premium')],
+  ['call_bid_premium', sumKnown(`${IS_CALL} AND ${AT_BID}`, 'premium')],
+  ['put_ask_premium', sumKnown(`${IS_PUT} AND ${AT_ASK}`, 'premium')],
+  ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium')],
+  ['sweep_trades', sumWhere(IS_SWEEP, '1')],
 ];
 
 /** Half hours of a block, which regular trading does not exceed: a cell has those of one. */
@@ -59,44 +58,18 @@ const COMMON = ["fate = 'counted' AS is_counted", 'is_counted AND cells.volume >
 
 /** The columns of the summary after the symbol, from the cells of `selectSummary`. */
 const MEASURES: Measures = [
-  ...SUMS.map(([name, , ...meaning]) => [name, sumCounted(name), ...meaning] as const),
-  ['series', 'countIf(is_counted)', 'Contracts that traded, in each segment in which they did'],
-  [
-    'volume_above_oi_series',
-    'countIf(is_above)',
-    'Contracts that traded more than their open interest: from early to late, overnight or in the curb',
-  ],
-  [
-    'unknown_oi_series',
-    'countIf(is_counted AND (isNull(cells.volume) OR isNull(cells.shown)))',
-    'Contracts that traded, of unknown volume or open interest',
-  ],
-  [
-    'volume_above_oi_premium',
-    orZero('sumIf(cells.total_premium, is_above)', 'volume_above_oi_series'),
-    'Premium of these contracts',
-  ],
-  ...tally('cancel_message', "fate = 'cancel message'", 'cancel messages, left out of all sums above'),
-  ...tally('cancelled_print', "fate = 'cancelled print'", 'prints that were cancelled, left out'),
-  ...tally('late_report', "fate = 'late report'", 'late reports, left out'),
-  ...tally('recorded', 'true', 'all records of the drop, including those left out'),
-  ['expirations', 'uniqExactIf(cells.expirations, is_counted)', 'Distinct expiration dates that traded'],
-  [
-    'last_trade_second',
-    'maxIf(cells.last_trade_second, is_counted)',
-    'Time of the last trade, since midnight in New York',
-  ],
+  ...SUMS.map(([name]) => [name, sumCounted(name)] as const),
+  ['series', 'countIf(is_counted)'],
+  ['volume_above_oi_series', 'countIf(is_above)'],
+  ['unknown_oi_series', 'countIf(is_counted AND (isNull(cells.volume) OR isNull(cells.shown)))'],
+  ['volume_above_oi_premium', orZero('sumIf(cells.total_premium, is_above)', 'volume_above_oi_series')],
+  ...tally('cancel_message', "fate = 'cancel message'"),
+  ...tally('cancelled_print', "fate = 'cancelled print'"),
+  ...tally('late_report', "fate = 'late report'"),
+  ...tally('recorded', 'true'),
+  ['expirations', 'uniqExactIf(cells.expirations, is_counted)'],
+  ['last_trade_second', 'maxIf(cells.last_trade_second, is_counted)'],
 ];
-
-/** A column of the summary, as its readers need it. */
-export interface SummaryColumn {
-  readonly name: string;
-  readonly type: 'string' | 'int64' | 'double';
-  /** Null: no counted record has the number. */
-  readonly nullable: boolean;
-  readonly unit: string;
-  readonly meaning: string;
-}
 
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
@@ -111,49 +84,12 @@ export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<Drop
   );
 }
 
-/** The columns of the summary, in the order of the file. */
-export function listSummaryColumns(): readonly SummaryColumn[] {
-  const labels = new Map(NUMBERS.map(({ column, name, label }) => [column ?? name, label]));
-  const text = (name: string, meaning: string) => {
-    return { name, type: 'string', nullable: false, unit: '', meaning } as const;
-  };
-  return [
-    text('symbol', 'Underlying symbol; empty in the rows of all symbols'),
-    text('session_date', 'Session that the trades belong to, by their time; empty in the rows of the whole drop'),
-    text(
-      'segment',
-      '`overnight`, `early`, `regular`, `late` or `curb`, by the time; empty in the rows of the whole drop',
-    ),
-    ...MEASURES.map(([name, , meaning]): SummaryColumn => {
-      const isPremium = isOfPremium(name);
-      const isVolume = isOfVolume(name);
-      return {
-        name,
-        type: isPremium ? 'double' : 'int64',
-        nullable: isPremium || isVolume,
-        unit: isPremium ? 'dollars' : isVolume ? 'contracts' : (UNITS[name] ?? 'trades'),
-        meaning: meaning ?? labels.get(name) ?? '',
-      };
-    }),
-    text('half_hours', 'Trades by the half hour that begins then, as JSON: `{"09:30":1200, ...}`'),
-  ];
-}
-
 /** A drop's file on this disk, and the calendar that decides which session its records belong to. */
 export interface SummarizedDrop {
   readonly path: string;
   readonly date: string;
   readonly calendar?: CalendarOverride | undefined;
 }
-
-/** Units of counts that are not of trades. */
-const UNITS: Readonly<Record<string, string>> = {
-  series: 'series',
-  volume_above_oi_series: 'series',
-  unknown_oi_series: 'series',
-  expirations: 'dates',
-  last_trade_second: 'seconds',
-};
 
 /**
  * Writes the summary of a drop's file as Parquet, sorted by symbol, with the same footer as drops: sort order declared,
@@ -180,7 +116,7 @@ const MOST_NAMED = 3;
 export async function compareSummary(engine: Engine, drop: SummarizedDrop, path: string): Promise<readonly string[]> {
   const file = parquetFile(path);
   const described = await engine.rows<{ readonly name: string }>(`DESCRIBE TABLE ${file}`);
-  const names = listSummaryColumns().map(({ name }) => name);
+  const names = [...SUMMARY_SORT, ...MEASURES.map(([name]) => name), 'half_hours'];
   const missing = names.filter((name) => !described.some((column) => column.name === name));
   if (missing.length > 0) return [`the summary has no column ${missing.join(', ')}`];
   const expected = await readRows(engine, selectSummary(drop));
@@ -303,11 +239,11 @@ function sumCounted(name: string): string {
   return isOfVolume(name) ? orZero(sum, 'unsized_trades') : sum;
 }
 
-function tally(name: string, condition: string, records: string): Measures {
+function tally(name: string, condition: string): Measures {
   const premium = `sumIf(cells.total_premium, ${condition})`;
   return [
-    [`${name}_trades`, `sumIf(cells.trades, ${condition})`, `Number of ${records}`],
-    [`${name}_premium`, orZero(premium, `${name}_trades`), `Premium of ${records}`],
+    [`${name}_trades`, `sumIf(cells.trades, ${condition})`],
+    [`${name}_premium`, orZero(premium, `${name}_trades`)],
   ];
 }
 

@@ -14,8 +14,7 @@ import {
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import { listSummaryColumns } from '../../src/seal/summary.ts';
-import { buildTable } from '../support/pages.ts';
+import { buildTable, readSection } from '../support/pages.ts';
 
 const TITLES = ['column', 'type', 'unit', 'null', 'source', 'meaning'] as const;
 
@@ -88,10 +87,6 @@ One row is one contract of the session's last snapshot. The job [option-chain](.
 const STRUCTURE = `## Market structure
 
 One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports these as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has those other objects twice: as columns, and as one JSON text.`;
-
-const SUMMARY = `## Summary
-
-One row is one symbol of one session, in \`summary.parquet\` beside each drop of trades; \`trades_summary\` in SQL. Sums cover only the [records that count](formulas.md#which-records-count). Null means that no record of the symbol has a value. flowdrop computes all columns from the drop.`;
 
 const OPEN_QUESTIONS = `## What the API document does not say, and how to check it
 
@@ -170,10 +165,13 @@ The API document lists no values. The included service sends names (\`CBOE\`, \`
 SELECT exchange, count(*) AS trades, min(symbol) AS example FROM trades GROUP BY exchange ORDER BY trades DESC, exchange
 \`\`\``;
 
+/** Written by hand; `recipes.slow.test.ts` compares its columns with those of a file. */
+const SUMMARY = `## Summary\n${readSection('docs/data.md', 'Summary').trimEnd()}`;
+
 export function buildDataPage(): string {
   const parts = [
     ...[INTRO, TRADES, listTrades(), CODES, listActivityTypes(), CHAIN, listSnapshot('chain')],
-    ...[STRUCTURE, listSnapshot('market-structure'), SUMMARY, listSummary(), OPEN_QUESTIONS],
+    ...[STRUCTURE, listSnapshot('market-structure'), SUMMARY, OPEN_QUESTIONS],
   ];
   return `${parts.join('\n\n')}\n`;
 }
@@ -203,15 +201,6 @@ function listSnapshot(api: 'chain' | 'market-structure'): string {
     TITLES,
     SNAPSHOT_COLUMNS[api].map(({ name, type, unit, nullable, source, description }) => [
       ...[code(name), code(type), formatUnit(unit), nullable ? 'yes' : 'no', source, explain(name, description, unit)],
-    ]),
-  );
-}
-
-function listSummary(): string {
-  return buildTable(
-    TITLES.filter((title) => title !== 'source'),
-    listSummaryColumns().map(({ name, type, unit, nullable, meaning }) => [
-      ...[code(name), code(type), unit, nullable ? 'yes' : 'no', `${meaning}.`],
     ]),
   );
 }

@@ -2,7 +2,6 @@
 import { expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import { listSummaryColumns } from '../../src/seal/summary.ts';
 import { buildDataPage } from './data-page.ts';
 
 // `npx vitest run test/docs/data.test.ts -u` writes it again.
@@ -17,11 +16,4 @@ it('every column that is a number has a unit, or says that it has none', () => {
   ];
   const bare = columns.filter(({ type, unit }) => ['int32', 'int64', 'double'].includes(type) && unit === undefined);
   expect(bare.map(({ name }) => name)).toEqual([]);
-});
-
-it('every column of a summary has a meaning and a unit', () => {
-  const columns = listSummaryColumns();
-  const bare = columns.filter(({ unit }) => unit === '');
-  expect(bare.map(({ name }) => name)).toEqual(['symbol', 'session_date', 'segment', 'half_hours']);
-  expect(columns.filter(({ meaning }) => meaning === '')).toEqual([]);
 });

@@ -11,12 +11,11 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Amount } from '../../src/report/amount.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { buildCancelledQuery, buildCountedCondition } from '../../src/report/records.ts';
-import { listSummaryColumns } from '../../src/seal/summary.ts';
 import { createDropFolder, writeDrop } from '../report/drop-file.ts';
 import { createRandomDay } from '../report/random-day.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { listBlocks } from '../support/pages.ts';
+import { listBlocks, listCodes, listRows, readSection } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
@@ -292,7 +291,10 @@ describe('the data dictionary', () => {
     const rows = await queryDuckDb(`DESCRIBE SELECT * FROM read_parquet('${summary}', hive_partitioning = false)`);
     const types: Readonly<Record<string, string>> = { VARCHAR: 'string', BIGINT: 'int64', DOUBLE: 'double' };
     expect(rows.map((row) => [row['column_name'], types[String(row['column_type'])]])).toEqual(
-      listSummaryColumns().map(({ name, type }) => [name, type]),
+      listRows(readSection('docs/data.md', 'Summary')).map(([name = '', type = '']) => [
+        ...listCodes(name),
+        ...listCodes(type),
+      ]),
     );
   });
 
