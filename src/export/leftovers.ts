@@ -72,16 +72,15 @@ export async function mendDerived(
   facts: StoredDates,
   setAside: readonly string[],
 ): Promise<StoredDates> {
-  const { ledger, engine, calendar, state, clock, log, signal } = run;
+  const { state, clock, log, signal } = run;
   const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
   const dates = [...mendable].map(([date]) => date).sort();
   const mended = new Set<string>();
   for (const date of dates.slice(-MAX_MENDED).reverse()) {
     const mend = async () => {
       assertNotAborted(signal);
-      const deps = { ledger, engine, calendar, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
       await makeFolder(state.drops);
-      const how = await mendFiles(deps, run.opened.job, date);
+      const how = await mendFiles({ ...run, folder: state.drops }, run.opened.job, date, clock.now());
       if (how === 'not-mended') return;
       mended.add(date);
       const files = mendable.get(date)?.filenames ?? [];

@@ -4,7 +4,6 @@
  * is recorded as lost. Invariant: nothing is changed that no audit found damaged, and what cannot be repaired is named
  * with its reason.
  */
-import { join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { LostRevision } from '../ledger/ledger.ts';
@@ -43,16 +42,14 @@ export async function repairInStore(
   repairs: Repairs,
   nowMs: number,
 ): Promise<readonly string[]> {
-  const { ledger, engine, calendar, folder, signal } = deps;
   const left: string[] = [];
   for (const [date, { manifest, isDamaged, unrecorded }] of dates) {
     for (const [revision, lost] of unrecorded) {
-      await ledger.noteLost(date, revision, lost);
+      await deps.ledger.noteLost(date, revision, lost);
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
     if (!isDamaged) continue;
-    const mending = { ledger, engine, calendar, scratch: join(folder, 'mend'), nowMs, signal };
-    const how = manifest === undefined ? 'not-mended' : await mendFiles(mending, job, date);
+    const how = manifest === undefined ? 'not-mended' : await mendFiles(deps, job, date, nowMs);
     if ((await auditDrop(deps, date)).isDamaged) left.push(date);
     else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');
   }

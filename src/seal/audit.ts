@@ -31,22 +31,13 @@ export interface AuditDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-interface AuditResult {
-  readonly date: string;
-  readonly rows: number;
-  /** Descriptions of everything that is wrong; empty if nothing is. */
-  readonly findings: readonly string[];
-  /** Whether its files or its manifest are damaged. Foreign objects are not damage. */
-  readonly isDamaged: boolean;
-  /** The manifest, unless it is damaged. */
-  readonly manifest: Manifest | undefined;
-  /** The revision about to replace it: its files may already exist, which is not damage. `null`: none. */
-  readonly restating: number | null;
-}
-
 const LINE_FEED = 0x0a;
 
-export async function auditDrop(deps: AuditDeps, date: string): Promise<AuditResult> {
+/**
+ * @returns `findings`: all that is wrong, in words; `isDamaged`: its files or its manifest (foreign objects are not damage);
+ *   `manifest`: unless it is damaged; `restating`: the revision about to replace it, whose files may already exist
+ */
+export async function auditDrop(deps: AuditDeps, date: string) {
   const { ledger } = deps;
   const { store, dataset } = ledger;
   const published = await ledger.published(date);
