@@ -60,7 +60,7 @@ process.stdout.write(JSON.stringify(peaks), () => process.exit(0));
 async function seal(): Promise<void> {
   const stage = await openStage(engine, job, date, ORIGIN);
   const drop = { path: session, extraFields: [], symbols: [] };
-  await stage.fill(drop, { fetched: [], kept: [{ from: DAY_START, to: DAY_END }] });
+  await stage.fill(drop, { fetched: [], kept: [{ from: DAY_START, to: DAY_END }] }, []);
   note('fill');
   const cells = await stage.count('time', { hashed });
   await writeFile(cellsPath, JSON.stringify(cells));
@@ -78,10 +78,10 @@ async function repair(): Promise<void> {
   if (largest === undefined) throw new Error('the session has no rows');
   const plan = planRepair([largest], cells, PAGE_ROWS);
   const stage = await openStage(engine, job, date, ORIGIN, { isEmpty: true });
-  await stage.fill(drop, plan);
+  await stage.fill(drop, plan, []);
   note('fill');
   for (const window of plan.fetched) await stage.put({ date, ...window }, await readLate(rows, largest.second));
-  await stage.keepGone(drop, plan);
+  await stage.keepGone(drop);
   note('rows that are gone');
   await publish(await stage.count('time', { hashed }), true);
   await rm(drop.path, { force: true });

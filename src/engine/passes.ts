@@ -18,8 +18,25 @@ export async function listPasses(
   key: string,
   passKeys = PASS_KEYS,
 ): Promise<readonly string[]> {
-  const [all] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${table}`);
-  const passes = Math.max(1, Math.ceil(Number(all?.n ?? 0) / passKeys));
+  const passes = Math.max(1, Math.ceil((await readNumber(engine, `SELECT count() FROM ${table}`)) / passKeys));
   if (passes === 1) return ['true'];
   return Array.from({ length: passes }, (_, pass) => `cityHash64(${key}) % ${passes} = ${pass}`);
+}
+
+/** Adds up over the passes what each counts. @param count SQL of one number, given the condition of a pass */
+export async function sumPasses(
+  engine: Pick<Engine, 'rows'>,
+  table: string,
+  count: (pass: string) => string,
+  passKeys?: number,
+): Promise<number> {
+  let sum = 0;
+  for (const pass of await listPasses(engine, table, 'id', passKeys)) sum += await readNumber(engine, count(pass));
+  return sum;
+}
+
+/** The only value of an answer; 0 without one. */
+export async function readNumber(engine: Pick<Engine, 'rows'>, sql: string): Promise<number> {
+  const [row] = await engine.rows<Record<string, number | string | null>>(sql);
+  return Number(Object.values(row ?? {})[0] ?? 0);
 }

@@ -10,7 +10,7 @@ import { addDays, formatSecond } from '../calendar/wall-clock.ts';
 import { hashFile } from '../core/atomic-file.ts';
 import { formatCount } from '../core/units.ts';
 import { parquetFile, quoteString } from '../engine/literal.ts';
-import { listPasses } from '../engine/passes.ts';
+import { readNumber, sumPasses } from '../engine/passes.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
@@ -66,7 +66,9 @@ export async function compareWithSealed(
     describeLack(draft) === describeLack(sealed);
   if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes, doubt };
   // A missing or damaged file beside the drop comes back with a new revision.
-  const isWhole = await areWhole(run, sealed, `${path}.beside`);
+  let isWhole = true;
+  for (const { filename } of sealed.files.slice(1))
+    isWhole &&= (await ledger.withFile(sealed, filename, `${path}.beside`, async () => true, signal)) === true;
   return { unchanged: isWhole, changes: isWhole ? changes : null, doubt };
 }
 
@@ -83,8 +85,7 @@ async function isExtension(
   const [from, to] = [nightEndSecond(date), closedSecond(date, calendar)].map((at) => quoteString(formatSecond(at)));
   const isIn = `${clock} >= ${from} AND ${clock} < ${to}`;
   const count = ({ from: file }: ComparedFile) => `(SELECT countIf(${isIn}) FROM ${file})`;
-  const [found] = await engine.rows<{ n: number }>(`SELECT toInt32(${count(after)} - ${count(before)}) AS n`);
-  return Number(found?.n) === 0;
+  return (await readNumber(engine, `SELECT toInt32(${count(after)} - ${count(before)})`)) === 0;
 }
 
 /** Another condition or other SQL of the job selects other rows, which are no change at the source. */
@@ -134,29 +135,13 @@ async function judgeTrades(
 }
 
 async function countMoved(run: ExportRun, sealed: Manifest, path: string, sides: Sides): Promise<number> {
-  const { engine } = run;
-  const countIn = async (elsewhere: string | undefined) => {
-    let moved = 0;
-    for (const pass of elsewhere === undefined ? [] : await listPasses(engine, sides.before.from, 'id')) {
-      const idsOf = (table: string) => `(SELECT id FROM ${table} WHERE ${pass})`;
-      const [found] = await engine.rows<{ n: number }>(
-        `SELECT count() AS n FROM ${sides.before.from} WHERE ${pass} AND id NOT IN ${idsOf(sides.after.from)} AND id IN ${idsOf(elsewhere ?? '')}`,
-      );
-      moved += Number(found?.n ?? 0);
-    }
-    return moved;
-  };
-  return await withLaterDrops(run, sealed.date, sealed.sealed_at, path, countIn);
-}
-
-async function areWhole({ ledger, signal }: ExportRun, sealed: Manifest, path: string): Promise<boolean> {
-  const [, ...beside] = sealed.files;
-  try {
-    for (const file of beside) if (!(await ledger.fetchFile(sealed.date, file, path, signal))) return false;
-    return true;
-  } finally {
-    await rm(path, { force: true });
-  }
+  const [before, after] = [sides.before.from, sides.after.from];
+  const inPass = (table: string, pass: string) => `(SELECT id FROM ${table} WHERE ${pass})`;
+  const countIn = (elsewhere: string) => (pass: string) =>
+    `SELECT count() FROM ${before} WHERE ${pass} AND id NOT IN ${inPass(after, pass)} AND id IN ${inPass(elsewhere, pass)}`;
+  return await withLaterDrops(run, sealed.date, sealed.sealed_at, path, async (elsewhere) =>
+    elsewhere === undefined ? 0 : await sumPasses(run.engine, before, countIn(elsewhere)),
+  );
 }
 
 /** What the drop lacks: the quarantined rows may differ beside the same good rows. */

@@ -16,6 +16,9 @@ const MAX_IN_FLIGHT = 12;
 /** After so many failed pieces in a row the API is down: each has used up its retries. */
 const MAX_FAILURES_IN_A_ROW = 3;
 
+/** Errors that fail only their piece, although they are no SourceFault. */
+const TOO_BROAD_CODES: readonly string[] = ['WINDOW_TOO_BROAD', 'SNAPSHOT_TOO_BROAD'];
+
 interface WorkOptions<Piece> {
   readonly date: string;
   /** Name of the pieces in errors: `windows`, `snapshots`. */
@@ -26,8 +29,6 @@ interface WorkOptions<Piece> {
   readonly pace?: (() => { readonly answerMs: number; readonly intervalMs: number }) | undefined;
   /** Fetches and stages one piece. It may put smaller pieces in front, or stop the queue. */
   work(piece: Piece, queue: WorkQueue<Piece>): Promise<void>;
-  /** Error code that fails only this piece, although it is not a SourceFault. */
-  readonly tooBroadCode: string;
 }
 
 export class WorkQueue<Piece> {
@@ -74,18 +75,9 @@ export class WorkQueue<Piece> {
     this.#pieces.unshift(...pieces);
   }
 
-  /** An answer came: the failures before it do not mean that the API is down. */
-  noteAnswer(): void {
-    this.#failuresInARow = 0;
-  }
-
   /** The caller plans the rest anew; requests in flight are finished. */
   stop(): void {
     this.#isStopped = true;
-  }
-
-  get isStopped(): boolean {
-    return this.#isStopped;
   }
 
   #isOver(): boolean {
@@ -99,6 +91,8 @@ export class WorkQueue<Piece> {
       if (piece === undefined) break;
       try {
         await this.#options.work(piece, this);
+        // An answer came: the failures before it do not mean that the API is down.
+        this.#failuresInARow = 0;
       } catch (error) {
         this.#noteFailure(piece, error);
       }
@@ -107,9 +101,9 @@ export class WorkQueue<Piece> {
   }
 
   #noteFailure(piece: Piece, error: unknown): void {
-    const { date, log, tooBroadCode, formatPiece } = this.#options;
+    const { date, log, formatPiece } = this.#options;
     const isOwn = error instanceof SourceFault && error.kind === 'failed';
-    if (!isOwn && !(isFault(error) && error.code === tooBroadCode)) {
+    if (!isOwn && !(isFault(error) && TOO_BROAD_CODES.includes(error.code))) {
       this.#fatal ??= error;
       return;
     }

@@ -6,8 +6,10 @@
  * of its place. Nothing is remembered between two calls, because other workers write too. `publish.ts` seals a revision,
  * `finish.ts` finishes what a dead worker began, and `update-conditions.ts` decides what the conditions are.
  */
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { z } from 'zod';
-import { hashFile, tryParseJson } from '../core/atomic-file.ts';
+import { hashFile, makeFolder, tryParseJson } from '../core/atomic-file.ts';
 import { type Fault, isFault } from '../core/errors.ts';
 import type { Condition } from '../plan/conditions.ts';
 import { type AcceptedGap, acceptedGapSchema, isAcceptable } from '../state/documents.ts';
@@ -199,6 +201,27 @@ export class Ledger {
   /** Downloads a file of a sealed date; `false` when it is missing or differs from its manifest. */
   async fetchFile(date: string, file: ManifestFile, path: string, signal?: AbortSignal): Promise<boolean> {
     return await this.fetchObject(fileKey(this.dataset, date, file.filename), file, path, signal);
+  }
+
+  /**
+   * Lets `act` read a copy of a file of a sealed date, which is removed afterwards.
+   * @returns `undefined` when the file is missing or differs from the manifest
+   */
+  async withFile<T>(
+    { date, files }: Pick<Manifest, 'date' | 'files'>,
+    name: string | null | undefined,
+    path: string,
+    act: (path: string) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T | undefined> {
+    const file = files.find(({ filename }) => filename === name);
+    if (file === undefined) return undefined;
+    await makeFolder(dirname(path));
+    try {
+      return (await this.fetchFile(date, file, path, signal)) ? await act(path) : undefined;
+    } finally {
+      await rm(path, { force: true });
+    }
   }
 
   /** Downloads an object; `false` when it is missing or is not this file. */

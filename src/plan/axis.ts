@@ -74,6 +74,11 @@ export function compareCells(a: Cell, b: Cell): number {
   return compareBounds(startOf(a), startOf(b));
 }
 
+/** Whether a cell begins in a stretch. */
+export function isInside(cell: Cell, { from, to }: Stretch): boolean {
+  return compareBounds(from, startOf(cell)) <= 0 && compareBounds(startOf(cell), to) < 0;
+}
+
 /** A key that is unique among the cells of a date. */
 export function keyOf({ symbol = '', second }: Cell): string {
   return `${symbol}@${second}`;

@@ -58,7 +58,7 @@ export interface CountTotals {
 }
 
 /** Hashes that identify a date's rows: the same rows have the same sums. */
-export type HashTotals = Pick<CellCount, 'idHash' | 'valueHash'>;
+type HashTotals = Pick<CellCount, 'idHash' | 'valueHash'>;
 
 export function sumCounts(counts: DayCounts): CountTotals {
   let rows = 0;

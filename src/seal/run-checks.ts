@@ -6,7 +6,7 @@
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { listPasses } from '../engine/passes.ts';
+import { sumPasses } from '../engine/passes.ts';
 import type { Job, JobCheck } from '../job/job.ts';
 import { type CheckResult, describeCheck } from '../ledger/manifest.ts';
 
@@ -45,24 +45,15 @@ export async function runChecks(
   if (asked.length === 0) return [];
   const measures = asked.map(({ sql }, index) => `toFloat64(${sql}) AS found_${index}`);
   const [row] = await engine.rows<Record<string, number | null>>(`SELECT ${measures.join(', ')} FROM ${file}`);
+  // Rows of the file beyond one per id.
   const repeated = asked.some(({ question }) => question.check === 'unique-id')
-    ? (await countRepeated(engine, file)) + repeats
+    ? (await sumPasses(engine, file, (pass) => `SELECT count() - uniqExact(id) FROM ${file} WHERE ${pass}`)) + repeats
     : 0;
   return asked.map(({ question: { check, on_failure, column, tolerance, allowed } }, index) => {
     const found = check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0);
     const passed = check === 'min-rows' ? found >= allowed : found <= allowed;
     return { check, on_failure, found, column, tolerance, allowed, passed };
   });
-}
-
-/** Rows of the file beyond one per id. */
-async function countRepeated(engine: Pick<Engine, 'rows'>, file: string): Promise<number> {
-  let repeated = 0;
-  for (const pass of await listPasses(engine, file, 'id')) {
-    const [found] = await engine.rows<{ n: number }>(`SELECT count() - uniqExact(id) AS n FROM ${file} WHERE ${pass}`);
-    repeated += Number(found?.n ?? 0);
-  }
-  return repeated;
 }
 
 /** @throws Fault `CHECK_FAILED` if a check with `on_failure: fail` fails */

@@ -8,29 +8,19 @@ import type { Axis } from '../calendar/window.ts';
 import type { JsonRows } from '../core/json-bytes.ts';
 import type { Engine } from '../engine/engine.ts';
 import { localFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { listPasses } from '../engine/passes.ts';
+import { listPasses, readNumber, sumPasses } from '../engine/passes.ts';
 import { HAS_ID, selectRepeatedIds, selectSharedIds, tradeKeySql, versionKeySql } from '../engine/repeated-ids.ts';
 import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
 import { compareCells, readCell } from '../plan/axis.ts';
-import type { DayCounts } from '../plan/counts.ts';
+import type { CellCount, CountTotals, DayCounts } from '../plan/counts.ts';
 import { READ_SETTINGS, withSpooled } from './intake.ts';
 import { readType, type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
-export interface StageTotals {
-  readonly rows: number;
-  readonly ids: number;
-}
-
-export interface StagedCount extends StageTotals {
-  /** Update mark; empty if the job does not export `updated_timestamp`. */
-  readonly mark: string;
-  /** Sums of hashes of the ids, and of the values; `undefined` if not requested. */
-  readonly idHash: string | undefined;
-  readonly valueHash: string | undefined;
-}
+/** Of rows with one key. An update mark is empty if the job does not export `updated_timestamp`. */
+export type StagedCount = Omit<CellCount, 'symbol' | 'second'>;
 
 /** These names avoid the column names of user SQL: an alias would hide such a column. */
 interface StagedRow<Key> {
@@ -123,17 +113,12 @@ const PASS_HASHES = 1_000_000;
  * Rows and distinct ids of a date. Ids are counted by a hash of 64 bits: as many hashes as rows are as many ids. With fewer,
  * the ids themselves are counted, so that two ids with one hash never count as one.
  */
-export async function countTotals({ engine, job, table }: StagedTable): Promise<StageTotals> {
+export async function countTotals({ engine, job, table }: StagedTable): Promise<CountTotals> {
   if (job.source.kind === 'rows') {
-    let [rows, hashes] = [0, 0];
-    for (const pass of await listPasses(engine, table, 'id', PASS_HASHES)) {
-      const [found] = await engine.rows<{ n: number; hashes: number }>(
-        `SELECT count() AS n, uniqExactIf(cityHash64(id), isNotNull(id)) AS hashes FROM ${table} WHERE ${pass}`,
-      );
-      rows += Number(found?.n ?? 0);
-      hashes += Number(found?.hashes ?? 0);
-    }
-    if (hashes === rows) return { rows, ids: rows };
+    const rows = await readNumber(engine, `SELECT count() FROM ${table}`);
+    const hashes = 'uniqExactIf(cityHash64(id), isNotNull(id))';
+    const count = (pass: string) => `SELECT ${hashes} FROM ${table} WHERE ${pass}`;
+    if ((await sumPasses(engine, table, count, PASS_HASHES)) === rows) return { rows, ids: rows };
   }
   const found = (await countStaged<number>(engine, job, table, '0')).get(0);
   return { rows: found?.rows ?? 0, ids: found?.ids ?? 0 };
@@ -169,13 +154,11 @@ async function sumRepeated(
   passIds: number | undefined,
 ): Promise<number> {
   if (source.kind !== 'rows') return 0;
-  let sum = 0;
-  for (const pass of await listPasses(engine, table, 'id', passIds)) {
+  const count = (pass: string) => {
     const rows = `${pass} AND ${HAS_ID} AND id IN (${selectRepeatedIds(table, pass)})`;
-    const [found] = await engine.rows<{ n: number }>(`SELECT ${number(rows)} AS n FROM ${table} WHERE ${rows}`);
-    sum += Number(found?.n ?? 0);
-  }
-  return sum;
+    return `SELECT ${number(rows)} FROM ${table} WHERE ${rows}`;
+  };
+  return await sumPasses(engine, table, count, passIds);
 }
 
 /** The roots of all contracts; with an empty one if a contract has no option symbol. */

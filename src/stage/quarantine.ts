@@ -9,6 +9,7 @@ import { formatCount, formatDollars } from '../core/units.ts';
 import { isNullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { readNumber } from '../engine/passes.ts';
 import type { Job, JobColumn, JobRows } from '../job/job.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
@@ -176,14 +177,12 @@ export class QuarantineTable {
   }
 
   async isEmpty(): Promise<boolean> {
-    const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
-    return Number(found?.n ?? 0) === 0;
+    return (await readNumber(this.#engine, `SELECT count() FROM ${this.table}`)) === 0;
   }
 
   /** Number of bad rows so far. */
   async countRows(): Promise<number> {
-    const [found] = await this.#engine.rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
-    return Number(found?.n ?? 0);
+    return await readNumber(this.#engine, `SELECT countIf(kind = 'bad') FROM ${this.table}`);
   }
 
   async drop(windows: readonly string[]): Promise<void> {
@@ -277,9 +276,9 @@ export class QuarantineTable {
 
   async #countIds(): Promise<number> {
     if (!this.counted.includes('id')) return 0;
-    const [found] = await this.#engine.rows<{ n: number }>(
-      `SELECT uniqExact(id) AS n FROM ${this.table} WHERE kind = 'bad' AND id NOT IN (SELECT id FROM ${this.#stage} WHERE id IN (SELECT assumeNotNull(id) FROM ${this.table} WHERE kind = 'bad'))`,
+    return await readNumber(
+      this.#engine,
+      `SELECT uniqExact(id) FROM ${this.table} WHERE kind = 'bad' AND id NOT IN (SELECT id FROM ${this.#stage} WHERE id IN (SELECT assumeNotNull(id) FROM ${this.table} WHERE kind = 'bad'))`,
     );
-    return Number(found?.n ?? 0);
   }
 }

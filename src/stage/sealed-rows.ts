@@ -4,16 +4,16 @@
  * single trades without nulls where the contract allows none are read; the others are fetched again as a whole.
  */
 import { randomUUID } from 'node:crypto';
-import { type Axis, formatWindow, type Stretch } from '../calendar/window.ts';
+import { type Axis, formatWindow, isOverlapping, parseWindow, type Stretch } from '../calendar/window.ts';
 import { COLUMN_TYPES, nullMark } from '../engine/column-types.ts';
 import type { Engine } from '../engine/engine.ts';
 import { parquetFile, quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { listPasses } from '../engine/passes.ts';
+import { listPasses, readNumber, sumPasses } from '../engine/passes.ts';
 import { tradeContent } from '../engine/row-hash.ts';
 import type { Job, JobColumn } from '../job/job.ts';
-import { placeOf } from '../plan/axis.ts';
-import type { DayCounts } from '../plan/counts.ts';
-import type { RepairPlan } from '../plan/pack.ts';
+import { keyOf, placeOf, stretchOf } from '../plan/axis.ts';
+import type { CellCount, DayCounts } from '../plan/counts.ts';
+import { type RepairPlan, WHOLE_DATE } from '../plan/pack.ts';
 import { asCells, type CountOptions, cellKey, countStaged, secondKey } from './count.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
@@ -24,6 +24,28 @@ export interface DropRows {
   readonly extraFields: readonly string[];
   /** All symbols of the date in their order, if the plan's stretches are along the symbols. */
   readonly symbols: readonly string[];
+}
+
+/** Rows that a stage has from a sealed drop, and the counts of the source that stand for them. */
+export class CarriedRows {
+  plan: RepairPlan;
+  readonly cells: Map<string, CellCount>;
+
+  constructor(plan: RepairPlan = WHOLE_DATE, cells: DayCounts = []) {
+    this.plan = plan;
+    this.cells = new Map(cells.map((cell) => [keyOf(cell), cell]));
+  }
+
+  /** These windows of the stage were dropped. */
+  forget(date: string, names: readonly string[]): void {
+    if (this.plan.kept.length === 0) return;
+    const windows = names.map((name) => parseWindow(date, name));
+    const isDropped = (stretch: Stretch) => windows.some((window) => isOverlapping(window, stretch));
+    const again = this.plan.kept.filter(isDropped);
+    const kept = this.plan.kept.filter((stretch) => !again.includes(stretch));
+    this.plan = { fetched: [...this.plan.fetched, ...again], kept };
+    for (const [key, cell] of this.cells) if (isDropped(stretchOf(cell))) this.cells.delete(key);
+  }
 }
 
 /** Few rows at once, however large the drop is: a block holds all columns. */
@@ -107,10 +129,7 @@ export async function keepGoneRows(
     elsewhere === undefined ? '' : ` AND id NOT IN (SELECT id FROM ${elsewhere} WHERE ${pass})`;
   const goneIn = (pass: string) =>
     `FROM ${rows} AND id != '' AND ${pass} AND id NOT IN (SELECT id FROM ${staged} AND ${pass})${moved(pass)}`;
-  const count = async (from: string) => Number((await engine.rows<{ n: number }>(`SELECT count() AS n ${from}`))[0]?.n);
-  let gone = 0;
-  for (const pass of passes) gone += await count(goneIn(pass));
-  if (gone === 0) return 0;
+  if ((await sumPasses(engine, table, (pass) => `SELECT count() ${goneIn(pass)}`)) === 0) return 0;
   const [unpaired, paired] = ['unpaired', 'paired'].map((name) => quoteIdentifier(`${name}_${randomUUID()}`));
   try {
     await engine.command(`CREATE TEMPORARY TABLE ${unpaired} (k UInt64, c UInt64, is_new UInt8)`);
@@ -128,7 +147,7 @@ export async function keepGoneRows(
     let kept = 0;
     for (const pass of passes) {
       const left = `${goneIn(pass)} AND cityHash64(id) NOT IN (SELECT k FROM ${paired})`;
-      const found = await count(left);
+      const found = await readNumber(engine, `SELECT count() ${left}`);
       if (found > 0) await insert(`SELECT * ${left}`);
       kept += found;
     }

@@ -12,22 +12,14 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
-import type { DayCounts } from '../plan/counts.ts';
+import { keyOf } from '../plan/axis.ts';
+import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/pack.ts';
-import {
-  asCells,
-  type CountOptions,
-  cellKey,
-  countRepeats,
-  countReplaced,
-  countStaged,
-  countTotals,
-  type StageTotals,
-} from './count.ts';
+import { asCells, type CountOptions, cellKey, countRepeats, countReplaced, countStaged, countTotals } from './count.ts';
 import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
 import { type ExtraField, listExtraFields, OddPage, type OddRows } from './odd-page.ts';
 import { countAllowed, QuarantineTable, quarantineName, type StagedPages, tooManyBadRows } from './quarantine.ts';
-import { type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
+import { CarriedRows, type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
   createTableSql,
   insertPages,
@@ -44,24 +36,18 @@ import { assertColumns, describeBadRow, isPlainPage, readShape, refusePage } fro
 /** Maximum fields outside the contract in one answer; with more it is treated as garbage. */
 const MAX_EXTRA_FIELDS = 64;
 
-interface StageOptions {
-  /** Known rows of the date: if too many of them are bad, no further page is requested. */
-  readonly rows?: number | undefined;
-  /** Drop what is staged of the date. Default: false, it is kept. */
-  readonly isEmpty?: boolean | undefined;
-}
-
 /**
  * Opens the stage of a date and creates its table if it is missing. Stages of the same date from another query, other
  * columns or another source are dropped: they cannot be part of this drop.
- * @param origin address of the source
+ * @param origin address of the source @param options `rows`: known rows of the date: if too many of them are bad, no further
+ *   page is requested; `isEmpty`: what is staged of the date is dropped, too
  */
 export async function openStage(
   engine: Engine,
   job: Job,
   date: string,
   origin: string,
-  { rows, isEmpty = false }: StageOptions = {},
+  { rows, isEmpty = false }: { readonly rows?: number; readonly isEmpty?: boolean } = {},
 ): Promise<Stage> {
   const name = stageTableName(job, date, origin);
   const kept = isEmpty ? [] : [name, quarantineName(name)];
@@ -90,7 +76,8 @@ export class Stage implements StagedTable {
   /** `undefined` after every change of the rows. */
   #pages: Promise<StagedPages> | undefined;
   /** `undefined` after every change of the rows. */
-  #totals: Promise<StageTotals> | undefined;
+  #totals: Promise<CountTotals> | undefined;
+  #carried = new CarriedRows();
   /** Columns of the table beyond the job's, whether a row has a value there or not. */
   #extraColumns: Promise<readonly string[]> | undefined;
 
@@ -251,7 +238,8 @@ export class Stage implements StagedTable {
       const mark = unmarked.has(k) ? '' : count.mark;
       return [k, { ...count, mark, valueHash: odd.has(k) ? undefined : count.valueHash }] as const;
     });
-    return asCells(axis, new Map(compared), options.symbol);
+    const cells = asCells(axis, new Map(compared), options.symbol);
+    return cells.map((cell) => this.#carried.cells.get(keyOf(cell)) ?? cell);
   }
 
   /**
@@ -273,7 +261,7 @@ export class Stage implements StagedTable {
   }
 
   /** Rows and distinct ids; counted once, until rows change. */
-  async totals(): Promise<StageTotals> {
+  async totals(): Promise<CountTotals> {
     this.#totals ??= countTotals(this).catch((error: unknown) => {
       this.#totals = undefined;
       throw error;
@@ -319,20 +307,29 @@ export class Stage implements StagedTable {
     return (await this.#extraColumns).filter((name) => !known.includes(name));
   }
 
-  /** Stages the rows of a sealed drop in the stretches that a plan keeps, each stretch as a window. Call it on an empty stage. */
-  async fill(drop: DropRows, plan: RepairPlan): Promise<void> {
+  /**
+   * Stages the rows of a sealed drop in the stretches that a plan keeps, each stretch as a window. Call it on an empty stage.
+   * @param carried counts of the source that stand for these rows: a drop lacks the rows that newer versions replaced
+   */
+  async fill(drop: DropRows, plan: RepairPlan, carried: DayCounts): Promise<void> {
     if (plan.kept.length === 0) return;
     const rows = readPlacedRows(this.job, this.date, drop, plan);
     await this.#insertSealed(drop, `SELECT * FROM ${rows} WHERE ${isIn(plan.kept)}`);
+    this.#carried = new CarriedRows(plan, carried);
+  }
+
+  /** Counts of the source that stand for rows of a sealed drop. */
+  carried(): DayCounts {
+    return [...this.#carried.cells.values()];
   }
 
   /**
-   * Stages the rows of a sealed drop, outside of what the plan keeps, whose id no staged row has: the source no longer has
+   * Stages the rows of a sealed drop, beside those that the stage has from it, whose id no staged row has: the source no longer has
    * them. Rows without an id are left out, and those whose trade a new row has under another id. Call it once.
    * @param elsewhere a table of ids that are now of another date: they are left out @returns how many
    */
-  async keepGone(drop: DropRows, plan: RepairPlan, elsewhere?: string): Promise<number> {
-    return await keepGoneRows(this, drop, plan, elsewhere, (select) => this.#insertSealed(drop, select));
+  async keepGone(drop: DropRows, elsewhere?: string): Promise<number> {
+    return await keepGoneRows(this, drop, this.#carried.plan, elsewhere, (select) => this.#insertSealed(drop, select));
   }
 
   async #insertSealed({ extraFields }: DropRows, select: string): Promise<void> {
@@ -345,17 +342,9 @@ export class Stage implements StagedTable {
 
   /** Drops the pages of these windows, so that they can be requested again. */
   async forget(windows: readonly (Window | string)[]): Promise<void> {
-    await this.#forget(windows.map((window) => (typeof window === 'string' ? window : formatWindow(window))));
-  }
-
-  /** Drops the pages that have rows in quarantine: they may have changed when requested again. */
-  async forgetBad(): Promise<void> {
-    await this.#forget(await this.#quarantine.windows());
-  }
-
-  async #forget(windows: readonly string[]): Promise<void> {
-    if (windows.length === 0) return;
-    const names = windows.map(quoteString).join(', ');
+    const forgotten = windows.map((window) => (typeof window === 'string' ? window : formatWindow(window)));
+    if (forgotten.length === 0) return;
+    const names = forgotten.map(quoteString).join(', ');
     const fresh = quoteIdentifier(`${this.#name}_fresh`);
     await this.engine.command(`DROP TABLE IF EXISTS ${fresh} SYNC`);
     await this.engine.command(`CREATE TABLE ${fresh} AS ${this.table}`);
@@ -364,9 +353,15 @@ export class Stage implements StagedTable {
     );
     await this.engine.command(`EXCHANGE TABLES ${fresh} AND ${this.table}`);
     await this.engine.command(`DROP TABLE ${fresh} SYNC`);
+    this.#carried.forget(this.date, forgotten);
     // After the rows: quarantine entries without a staged page are dropped at the next opening at the latest.
-    await this.#quarantine.drop(windows);
+    await this.#quarantine.drop(forgotten);
     this.#noteChange();
+  }
+
+  /** Drops the pages that have rows in quarantine: they may have changed when requested again. */
+  async forgetBad(): Promise<void> {
+    await this.forget(await this.#quarantine.windows());
   }
 
   /** Drops the whole partition. */

@@ -6,7 +6,6 @@
  * sealed date are those of the job.
  */
 import { createHash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import { closedSecond } from '../../calendar/session.ts';
@@ -37,6 +36,7 @@ import { findLoss } from '../trades/withdrawn.ts';
 import { repairDate, type SealedCounts } from './repair-date.ts';
 
 const CLIPPED = 'it has begun to expire';
+const ELSEWHERE = 'it was sealed from another address';
 
 /**
  * @param dates sealed and undamaged dates that this run did not export @param exported those that it did
@@ -83,7 +83,17 @@ export async function auditSealed(
     });
   }
   isDown = false;
-  const counts = new SourceCounts(run, [...sealed.keys()]);
+  // In as few requests as the source allows.
+  const counted = new Map<string, DayCounts>();
+  const countNow = async (date: string) => {
+    const left = [...sealed.keys()].filter((other) => other >= date);
+    const group = counted.has(date) ? [] : left.slice(0, countDatesAtOnce(run.limits));
+    const answer = group.length > 1 ? await probeDates(run, group, true) : undefined;
+    for (const one of answer ? group : []) counted.set(one, answer?.get(one) ?? []);
+    const now = counted.get(date);
+    counted.delete(date);
+    return now ?? (await recountRows(run, date));
+  };
   const compare = async (each: SealedCounts, now: DayCounts) => {
     const { date } = each.manifest;
     // Counting takes time, and a clipped date would look as if rows were gone.
@@ -103,7 +113,7 @@ export async function auditSealed(
   for (const [date, manifest] of sealed) {
     if (isDown) break;
     await tryDate(date, async () => {
-      const now = await counts.read(date);
+      const now = await countNow(date);
       const each = { manifest, before: await readSealedCounts(run, manifest, `${run.state.drop(date)}.counts`) };
       if (now.length > 0 && isLosing(each, now)) losing.push([each, now]);
       else await compare(each, now);
@@ -141,8 +151,7 @@ export async function compareSealed(
 ): Promise<readonly string[] | undefined> {
   const { date } = manifest;
   // The source may have another address now.
-  if (manifest.counts === undefined || !isSameQuery(api, manifest)) return undefined;
-  if (!isLaterOver(api, manifest) || !isWhole(api, manifest)) return undefined;
+  if (![undefined, ELSEWHERE].includes(explainSkip(api, manifest))) return undefined;
   const now = await recountRows(api, date);
   const before = await readSealedCounts({ ...api, ledger, engine }, manifest, join(folder, 'counts.parquet'));
   const moved = findMovedCells(before, now);
@@ -151,24 +160,16 @@ export async function compareSealed(
 
 /** Why the date cannot be compared, in words; `undefined` if it can. */
 function explainSkip(api: OpenedSql, manifest: Manifest | undefined): string | undefined {
-  const { job, source } = api;
+  const { job, source, clocks } = api;
   if (manifest?.counts === undefined) return 'it was sealed without counts of the source';
-  const { query } = manifest;
-  if (query.url !== source.url || query.entry_point !== job.source.api) return 'it was sealed from another address';
-  if (!isSameQuery(api, manifest)) return 'it was sealed with another query';
-  if (!isLaterOver(api, manifest)) return 'it has not traded to its end';
-  return isWhole(api, manifest) ? undefined : CLIPPED;
-}
-
-/** Whether the segments are over that its seal did not wait for: it is extended once, not row by row. */
-function isLaterOver({ clocks }: OpenedSql, { date, through }: Manifest): boolean {
-  if (through === undefined) return true;
+  const { date, query, through } = manifest;
+  const pages = (['open', 'closed'] as const).map((edges) => buildPage(job, wholeDay(date), edges));
+  if (!pages.includes(query.sql)) return 'it was sealed with another query';
+  // The segments that its seal did not wait for must be over: it is extended once, not row by row.
   const end = through === formatMinute(SESSION_END_SECOND) ? SECONDS_PER_DAY : SESSION_END_SECOND;
-  return clocks.earliest() >= clocks.settledAt(date, end);
-}
-
-function isSameQuery({ job }: OpenedSql, { date, query }: Manifest): boolean {
-  return (['open', 'closed'] as const).some((edges) => buildPage(job, wholeDay(date), edges) === query.sql);
+  if (through !== undefined && clocks.earliest() < clocks.settledAt(date, end)) return 'it has not traded to its end';
+  if (!isWhole(api, manifest)) return CLIPPED;
+  return query.url === source.url && query.entry_point === job.source.api ? undefined : ELSEWHERE;
 }
 
 /** Whether its first row is still visible, by the fastest clock and by the shortest lookback that the source has reported. */
@@ -181,56 +182,23 @@ function isLosing({ manifest, before }: SealedCounts, now: DayCounts): boolean {
   return findLoss(before, now) !== undefined || (manifest.kept ?? 0) > 0;
 }
 
-/** The source's counts of sealed dates now, in as few requests as it allows. */
-class SourceCounts {
-  readonly #api: OpenedSql;
-  #left: readonly string[];
-  #counted = new Map<string, DayCounts>();
-
-  constructor(api: OpenedSql, dates: readonly string[]) {
-    this.#api = api;
-    this.#left = dates;
-  }
-
-  /** Call it for each date in their order. @returns empty if the source has no rows of the date */
-  async read(date: string): Promise<DayCounts> {
-    const known = this.#counted.get(date);
-    if (known !== undefined) {
-      this.#counted.delete(date);
-      return known;
-    }
-    const left = this.#left.slice(this.#left.indexOf(date));
-    const group = left.slice(0, countDatesAtOnce(this.#api.limits));
-    this.#left = left.slice(1);
-    const counted = group.length > 1 ? await probeDates(this.#api, group, true) : undefined;
-    if (counted === undefined) return await recountRows(this.#api, date);
-    this.#left = left.slice(group.length);
-    this.#counted = new Map(group.slice(1).map((one) => [one, counted.get(one) ?? []]));
-    return counted.get(date) ?? [];
-  }
-}
-
 /** The source's counts when the date was sealed. @throws StoreFault; Fault `COUNTS_LOST` */
 async function readSealedCounts(
   { ledger, engine, job, signal }: Pick<SqlRun, 'ledger' | 'engine' | 'job' | 'signal'>,
-  { date, files, counts: name, recount }: Manifest,
+  manifest: Manifest,
   path: string,
 ): Promise<DayCounts> {
-  try {
-    const file = files.find(({ filename }) => filename === name);
-    if (file === undefined || !(await ledger.fetchFile(date, file, path, signal))) {
-      throw new Fault('COUNTS_LOST', `${date}: ${name} is missing in the store, or has other bytes`, {
-        hint: 'The next run repairs it.',
-      });
-    }
-    const counts = await readCounts(engine, path);
-    // A job whose columns were changed hashes others: such hashes say nothing about the values.
-    const hashed = listHashedColumns(job.source, bestProof(job.source)) ?? [];
-    if (recount?.columns.join() === hashed.map((column) => column.name).join()) return counts;
-    return counts.map(({ valueHash: _, ...cell }) => cell);
-  } finally {
-    await rm(path, { force: true });
+  const { date, counts: name, recount } = manifest;
+  const counts = await ledger.withFile(manifest, name, path, async () => await readCounts(engine, path), signal);
+  if (counts === undefined) {
+    throw new Fault('COUNTS_LOST', `${date}: ${name} is missing in the store, or has other bytes`, {
+      hint: 'The next run repairs it.',
+    });
   }
+  // A job whose columns were changed hashes others: such hashes say nothing about the values.
+  const hashed = listHashedColumns(job.source, bestProof(job.source)) ?? [];
+  if (recount?.columns.join() === hashed.map((column) => column.name).join()) return counts;
+  return counts.map(({ valueHash: _, ...cell }) => cell);
 }
 
 /** @param audited gets the record, and the restated date; neither if another worker restated it meanwhile */
@@ -308,15 +276,12 @@ function hashCounts(counts: DayCounts): string {
 function describeMoved(before: DayCounts, now: DayCounts, moved: DayCounts | undefined): string {
   const [had, has] = [before, now].map((counts) => formatCount(sumCounts(counts).rows));
   const unit = axisOf(now) === 'symbol' ? 'symbol(s)' : 'second(s)';
-  const cells = moved === undefined ? '' : `; they differ in ${formatCount(moved.length)} ${unit}`;
-  return `the source has ${has} rows, ${had} when the date was sealed${cells}${has === had ? explainMoved(before, moved) : ''}`;
-}
-
-/** Of as many rows as before. */
-function explainMoved(before: DayCounts, moved: DayCounts = []): string {
-  const had = new Map(mergeParts(before).map((cell) => [keyOf(cell), cell.idHash]));
-  if (moved.some((cell) => had.get(keyOf(cell)) !== cell.idHash)) return ': rows were replaced';
-  return moved.length > 0 ? ': rows were corrected' : '';
+  const says = `the source has ${has} rows, ${had} when the date was sealed`;
+  if (moved === undefined) return says;
+  const ids = new Map(mergeParts(before).map((cell) => [keyOf(cell), cell.idHash]));
+  const what = moved.some((cell) => ids.get(keyOf(cell)) !== cell.idHash) ? 'replaced' : 'corrected';
+  const why = has === had && moved.length > 0 ? `: rows were ${what}` : '';
+  return `${says}; they differ in ${formatCount(moved.length)} ${unit}${why}`;
 }
 
 /** @param why they are not removed */

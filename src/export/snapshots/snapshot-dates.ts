@@ -273,7 +273,6 @@ class PartFetch {
       log: this.#run.log,
       formatPiece: formatPart,
       work: (part, own) => this.#fetch(part, own),
-      tooBroadCode: 'SNAPSHOT_TOO_BROAD',
     });
     await queue.run();
   }
@@ -313,7 +312,6 @@ class PartFetch {
       queue.hire();
       return;
     }
-    queue.noteAnswer();
     this.#hashes.set(window, hashAnswer(answer));
     if (answer.kind === 'missing') {
       // A filter without matches gives no rows; a part of an existing chain cannot be missing.

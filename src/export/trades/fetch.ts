@@ -174,7 +174,6 @@ class WindowFetch {
       formatPiece: formatWindow,
       pace: () => ({ answerMs: source.stats.answerMs || limits.answerMs, intervalMs: source.intervalMs() }),
       work: (window, own) => this.#fetch(window, own),
-      tooBroadCode: 'WINDOW_TOO_BROAD',
     });
     await queue.run();
   }
@@ -203,7 +202,6 @@ class WindowFetch {
       if (!this.mustReplan) await this.#split(window, undefined, queue);
       return;
     }
-    queue.noteAnswer();
     if (page.rows > 0) limits.rowBytes = page.data.byteLength / page.rows;
     queue.hire();
     await this.#stage.put(window, page);

@@ -8,17 +8,8 @@ import { OPEN_SECOND } from '../../calendar/session.ts';
 import { axisOfStretch, wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import { sideBySide } from '../../core/side-by-side.ts';
-import type { SqlJob } from '../../job/job.ts';
 import { axisOf } from '../../plan/axis.ts';
-import {
-  type CountTotals,
-  type DayCounts,
-  type HashTotals,
-  isSameByHash,
-  mergeParts,
-  sumCounts,
-  sumHashes,
-} from '../../plan/counts.ts';
+import { type DayCounts, isSameByHash, mergeParts, sumCounts, sumHashes } from '../../plan/counts.ts';
 import { computeLookback, leavesAt } from '../../plan/dates.ts';
 import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
 import { buildPage } from '../../plan/statement.ts';
@@ -33,12 +24,8 @@ import { type Fetching, fetchDate } from './fetch.ts';
 import { hashedOf, probeGroups, probeRows, recountRows } from './probe.ts';
 import { assertSmallLoss, CONFIRM_AFTER_MS, describeLoss, findLoss, isConfirmed } from './withdrawn.ts';
 
-/** The source's last counts, which equal the stage, and how much they prove. */
-export interface CompletedDate extends CountTotals, HashTotals {
-  readonly proof: Proof;
-  /** Columns that `valueHash` covers. */
-  readonly columns: readonly string[];
-  /** The counts themselves: of the rows behind the groups for aggregating jobs. */
+/** Rows that equal the source's last counts: of the rows behind the groups for aggregating jobs. */
+export interface CompletedDate extends CompleteRows {
   readonly counts: DayCounts;
 }
 
@@ -51,6 +38,8 @@ interface FetchedDate {
   readonly firstGroups?: DayCounts | undefined;
   /** Where an aggregating job keeps the raw counts from before its first page. */
   readonly countsBefore: StateFile<DayCounts>;
+  /** Counts with hashes that were just made: the first round is proved by them. */
+  readonly counted?: DayCounts | undefined;
   /** Written while the source counts again. */
   readonly file?: Pick<DropFile, 'start' | 'stop'>;
 }
@@ -66,6 +55,7 @@ export function fetchedDate({
   first,
   firstGroups,
   countsBefore,
+  counted,
   file,
 }: FetchedDate): DateWork<CompletedDate> {
   const { date } = stage;
@@ -76,6 +66,7 @@ export function fetchedDate({
   let before: DayCounts | undefined;
   let planned = isGrouped ? firstGroups : first;
   let isCapped = false;
+  let fresh = counted;
   return {
     stage,
     async fetch() {
@@ -88,7 +79,8 @@ export function fetchedDate({
     async prove() {
       run.onEvent({ kind: 'phase', date, phase: 'recounting' });
       file?.start();
-      const counting = recount(run, date, known);
+      const counting = fresh ? Promise.resolve({ after: fresh, isSettled: true }) : recount(run, date, known);
+      fresh = undefined;
       const [{ after, isSettled }, hashes] = await sideBySide(counting, hashStage(run, stage, known));
       if (isSettled) known = after;
       const isEqual = isSameByHash(hashes, mergeParts(after));
@@ -96,7 +88,7 @@ export function fetchedDate({
       run.onEvent({ kind: 'recounted', date, changed: changed.length });
       if (changed.length === 0 && isSettled) {
         await assertOwnIds(run.job, stage);
-        return describeCompleted(run.job, after, differences.prove(isEqual));
+        return describeProved(run, date, after, differences.prove(isEqual));
       }
       await file?.stop();
       await differences.forget(changed);
@@ -123,11 +115,14 @@ export function describeSent({ job, limits }: OpenedSql, date: string) {
   return { query: buildPage(job, wholeDay(date), limits.dayEdges), rowLimit: limits.rowLimit };
 }
 
-/** Rows that the recount proved; later recounts are compared with it. */
-export function describeProved(api: OpenedSql, date: string, counted: CompletedDate): CompleteRows {
-  const { proof, idHash, valueHash, columns, counts } = counted;
-  const recount = { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
-  return { ...describeSent(api, date), counted, counts, recount };
+/** Counts without a hash were not compared. @param wanted what was compared at most */
+function describeProved(api: OpenedSql, date: string, counts: DayCounts, wanted: Proof): CompletedDate {
+  const { source } = api.job;
+  const { idHash: id_hash, valueHash: value_hash } = sumHashes(counts);
+  const had = id_hash === undefined ? 'counts' : value_hash === undefined ? 'ids' : wanted;
+  const hashed = value_hash === undefined ? [] : (listHashedColumns(source, bestProof(source)) ?? []);
+  const recount = { proved: weakerProof(wanted, had), columns: hashed.map(({ name }) => name), id_hash, value_hash };
+  return { ...describeSent(api, date), counted: sumCounts(counts), counts, recount };
 }
 
 /**
@@ -142,15 +137,6 @@ async function hashStage(api: OpenedSql, stage: Stage, known: DayCounts) {
   // The stage keeps them for `assertOwnIds`, which reports what fails.
   await stage.totals().catch(() => undefined);
   return hashes;
-}
-
-/** Counts without a hash were not compared. @param wanted what was compared at most */
-export function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof): CompletedDate {
-  const hashes = sumHashes(counts);
-  const had = hashes.idHash === undefined ? 'counts' : hashes.valueHash === undefined ? 'ids' : wanted;
-  const proof = weakerProof(wanted, had);
-  const columns = hashes.valueHash === undefined ? [] : (listHashedColumns(source, bestProof(source)) ?? []);
-  return { ...sumCounts(counts), ...hashes, proof, columns: columns.map(({ name }) => name), counts };
 }
 
 /**

@@ -36,7 +36,7 @@ export async function probeDates(
   if (first === undefined || last === undefined) return new Map();
   if (dates.length > countDatesAtOnce(api.limits)) return undefined;
   if (dates.length === 1) {
-    const counts = await countRows(api, first, isHashed);
+    const counts = await probeRows(api, first, isHashed);
     return new Map(counts.length === 0 ? [] : [[first, counts]]);
   }
   const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
@@ -66,17 +66,13 @@ async function withHashes<Answer>(
   return isHashed ? await withProof(api, ask) : await ask(undefined);
 }
 
-/** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
-export async function probeRows(api: OpenedSql, date: string): Promise<DayCounts> {
-  return await countRows(api, date, isHashedFirst(api.job));
-}
-
-/** The same with hashes of the rows, where the source can compute them: see `proofOf`. */
+/** The same of one date with hashes of the rows, where the source can compute them: see `proofOf`. */
 export async function recountRows(api: OpenedSql, date: string): Promise<DayCounts> {
-  return await countRows(api, date, true);
+  return await probeRows(api, date, true);
 }
 
-async function countRows(api: OpenedSql, date: string, isHashed: boolean): Promise<DayCounts> {
+/** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
+export async function probeRows(api: OpenedSql, date: string, isHashed = isHashedFirst(api.job)): Promise<DayCounts> {
   return await withEdges(api.limits, async () => {
     return await withHashes(api, isHashed, async (hashed) => {
       const trial = new ScanTrial(api);
@@ -290,7 +286,7 @@ export function noteProof(api: OpenedSql, proof: Proof, reason: string): void {
  * that the date is counted, but is not remembered.
  * @returns the result of the last `ask`; its hashes show which proof it used
  */
-export async function withProof<Answer>(
+async function withProof<Answer>(
   api: OpenedSql,
   ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
 ): Promise<Answer> {

@@ -3,8 +3,6 @@
  * are sealed, and where these are too few by the last rows alone, or by one small request a run. Invariant: while the clocks
  * differ, a missing answer never means that a date is over.
  */
-import { rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import {
   closedSecond,
@@ -16,10 +14,8 @@ import {
   sessionCloseSecond,
 } from '../../calendar/session.ts';
 import { formatMinute, formatSecond, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
-import { makeFolder } from '../../core/atomic-file.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import type { SqlJob } from '../../job/job.ts';
-import type { Manifest } from '../../ledger/manifest.ts';
 import type { DayCounts } from '../../plan/counts.ts';
 import { type LastRows, readLastRows, showsEnd, visibleSince } from '../../plan/session-end.ts';
 import {
@@ -245,7 +241,7 @@ export class SessionEnds {
 
 /** @returns `undefined` for a session that is no measure: incomplete, in doubt itself, or of other rows */
 async function readLike(run: ExportRun, { source }: SqlJob, date: string): Promise<LikeSession | undefined> {
-  const { ledger, engine } = run;
+  const { ledger, engine, state, signal } = run;
   const manifest = await ledger.validManifest(date);
   const filter = ('where' in source && source.where) || undefined;
   if (manifest === undefined || manifest.filter !== filter) return undefined;
@@ -253,33 +249,18 @@ async function readLike(run: ExportRun, { source }: SqlJob, date: string): Promi
   const isHeldWhole = manifest.held !== undefined && manifest.held === manifest.degraded_reason;
   if (manifest.condition !== 'available' && !isHeldWhole) return undefined;
   if (manifest.checks.some(({ check, passed }) => check === SESSION_END_CHECK && !passed)) return undefined;
-  const times = await withFile(run, manifest, manifest.counts, async (path) => {
+  // A file that is lost or damaged says nothing; `verify` tells of it.
+  const read = async <T>(name: string | null | undefined, act: (path: string) => Promise<T>) =>
+    await ledger.withFile(manifest, name, `${state.drop(date)}.like-${name}`, act, signal);
+  const times = await read(manifest.counts, async (path) => {
     const cells = await engine.rows<{ readonly second: number; readonly rows: number }>(
       `SELECT second, toFloat64(n) AS rows FROM (SELECT second, rows AS n FROM ${parquetFile(path, 'symbol Nullable(String), second Int32, rows Int64')} WHERE symbol IS NULL)`,
     );
     return shapeTimes(cells);
   });
-  const shape = await withFile(run, manifest, manifest.summary, (path) => readShape(engine, manifest, path));
+  const shape = await read(manifest.summary, (path) => readShape(engine, manifest, path));
   const last = manifest.max_time?.startsWith(date) ? parseSecond(manifest.max_time.slice(11, 19)) : undefined;
   return { date, times, last, symbols: shape?.symbols };
-}
-
-/** A file that is lost or damaged says nothing; `verify` tells of it. */
-async function withFile<T>(
-  { ledger, state, signal }: ExportRun,
-  { date, files }: Manifest,
-  name: string | null | undefined,
-  act: (path: string) => Promise<T | undefined>,
-): Promise<T | undefined> {
-  const file = files.find(({ filename }) => filename === name);
-  if (file === undefined) return undefined;
-  const path = `${state.drop(date)}.like-${file.filename}`;
-  await makeFolder(dirname(path));
-  try {
-    return (await ledger.fetchFile(date, file, path, signal)) ? await act(path) : undefined;
-  } finally {
-    await rm(path, { force: true });
-  }
 }
 
 export function describeLack({ says }: Pick<Lack, 'says'>): string {

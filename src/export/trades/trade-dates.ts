@@ -36,7 +36,7 @@ import { auditSealed, compareSealed } from '../audits/source-audit.ts';
 import type { CompleteRows, DateExport, DateSource, ExportPlan, NoRows, PlannedDate, Waiting } from '../date-source.ts';
 import { DropFile } from '../seal-rows.ts';
 import type { DateSelection } from '../select-dates.ts';
-import { assertStillWhole, type CompletedDate, describeProved, fetchedDate, lookbackDaysOf } from './fetched-date.ts';
+import { assertStillWhole, type CompletedDate, fetchedDate, lookbackDaysOf } from './fetched-date.ts';
 import { type CountedGroups, probeDates, probeJoined, probeRows } from './probe.ts';
 import { describeLack, isRefusal, SESSION_END_CHECK, SessionEnds } from './session-ends.ts';
 
@@ -160,7 +160,7 @@ export class TradeDates implements DateSource {
     if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
     const degradedReason = await explainClipped(run.ledger, api, stage, before);
     const through = await ends?.through(date);
-    return { ...describeProved(api, date, counted), through, degradedReason, doubts: lack && [asCheck(lack)] };
+    return { ...counted, through, degradedReason, doubts: lack && [asCheck(lack)] };
   }
 }
 

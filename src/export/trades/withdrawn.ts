@@ -17,18 +17,13 @@ const MAX_WITHDRAWN_ROWS = 5;
 /** An hour or symbol with so many rows may lose less than half: a reload removes such parts whole. */
 const LARGE_PART_ROWS = 100;
 
-interface Loss {
-  readonly had: number;
-  readonly has: number;
-  readonly lost: number;
-  /** Cells that lost rows, with their earlier counts. */
-  readonly places: DayCounts;
-  /** Why it is no withdrawal; `undefined` for a small one. */
-  readonly tooMuch: string | undefined;
-}
+type Loss = NonNullable<ReturnType<typeof findLoss>>;
 
-/** @returns `undefined` when no cell lost rows */
-export function findLoss(first: DayCounts, after: DayCounts): Loss | undefined {
+/**
+ * @returns `places`: cells that lost rows, with their earlier counts; `tooMuch`: why it is no withdrawal, `undefined` for a
+ *   small one; nothing when no cell lost rows
+ */
+export function findLoss(first: DayCounts, after: DayCounts) {
   const [had, has] = [sumCounts(first).ids, sumCounts(after).ids];
   if (after.length === 0 && had > 0) return { had, has, lost: had, places: first, tooMuch: 'all of them are gone' };
   if (axisOf(first) !== axisOf(after)) {

@@ -269,9 +269,9 @@ describe('what a recount proves', () => {
     Object.assign(limits, { rowLimit: 2_000 });
     const source = sourceOf({ rowLimit: 2_000, meta: of.source.api === 'historical' });
     const { completed } = await table.prove(source, of as SqlJob);
-    expect(completed.proof).toBe('ids and values');
-    expect(completed.columns.length).toBeGreaterThan(0);
-    expect(completed.valueHash).toMatch(/^\d+$/);
+    expect(completed.recount?.proved).toBe('ids and values');
+    expect(completed.recount?.columns.length).toBeGreaterThan(0);
+    expect(completed.recount?.value_hash).toMatch(/^\d+$/);
     expect(source.asked).toHaveLength(of === flow ? 4 : 3);
     expect(table.logged).toEqual([]);
   });
@@ -289,12 +289,12 @@ describe('what a recount proves', () => {
     const source = sourceOf({ before: refuse(part) });
     const { completed, stage } = await table.prove(source, job);
     await expectSameRows(stage);
-    expect(completed.proof).toBe(proof);
+    expect(completed.recount?.proved).toBe(proof);
     expect(source.asked.filter(isCount)).toHaveLength(2 + wasted);
     expect(table.logged).toEqual(['recount-weaker']);
     await stage.discard();
     const next = sourceOf({ before: refuse(part) });
-    expect((await table.prove(next, job)).completed.proof).toBe(proof);
+    expect((await table.prove(next, job)).completed.recount?.proved).toBe(proof);
     expect(next.asked.filter(isCount)).toHaveLength(2);
     expect(table.logged).toEqual(['recount-weaker']);
   });
@@ -305,14 +305,14 @@ describe('what a recount proves', () => {
     const source = sourceOf();
     const { completed, stage } = await table.prove(source, job);
     expect((await stage.totals()).rows).toBe(ROWS);
-    expect(completed.proof).toBe('ids');
+    expect(completed.recount?.proved).toBe('ids');
     expect(table.logged).toEqual(['recount-weaker']);
     expect(source.pages()).toHaveLength(new Set(source.pages()).size);
     expect(source.asked.filter((sql) => sql.includes('flowdrop_id_hash'))).toHaveLength(1);
     expect(source.asked.filter(isCount)).toHaveLength(2);
     await stage.discard();
     const next = sourceOf();
-    expect((await table.prove(next, job)).completed.proof).toBe('ids');
+    expect((await table.prove(next, job)).completed.recount?.proved).toBe('ids');
     expect(next.asked.filter(isCount)).toHaveLength(2);
   });
 
@@ -323,12 +323,12 @@ describe('what a recount proves', () => {
     const source = sourceOf();
     const { completed, stage } = await table.prove(source, job);
     expect((await stage.totals()).rows).toBe(ROWS);
-    expect(completed.proof).toBe('ids');
+    expect(completed.recount?.proved).toBe('ids');
     expect(limits.recountProofs).toEqual({});
     expect(source.asked.length).toBeLessThanOrEqual(PAGES + 2 + 6);
     await stage.discard();
     await setValues("price = '1.5'", `id = ${one}`);
-    expect((await table.prove(sourceOf(), job)).completed.proof).toBe('ids and values');
+    expect((await table.prove(sourceOf(), job)).completed.recount?.proved).toBe('ids and values');
   });
 });
 

@@ -89,7 +89,7 @@ describe('beside a row with a null that the contract has not', () => {
       const source = correcting(() => (order === 'symbol' ? "symbol = 'SPY'" : `time = '${time}'`));
       const { stage, completed } = await table.prove(withNull(source, id, 'bid'), job);
       expect(await sumOf(stage.table, 'true')).toEqual(await sumOf('RawOptionTrades', 'true'));
-      expect(completed.proof).toBe('ids and values');
+      expect(completed.recount?.proved).toBe('ids and values');
     },
   );
 
@@ -100,7 +100,7 @@ describe('beside a row with a null that the contract has not', () => {
     const { stage, completed } = await table.prove(withNull(source, id, 'sentiment'), job);
     const elsewhere = `time != '${time}'`;
     expect(await sumOf(stage.table, elsewhere)).toEqual(await sumOf('RawOptionTrades', elsewhere));
-    expect(completed.proof).toBe('ids');
+    expect(completed.recount?.proved).toBe('ids');
   });
 });
 
