@@ -7,7 +7,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DAY_END, DAY_START } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { beginDate, DropFile, sealRows } from '../../src/export/seal-rows.ts';
+import { beginDate, createDropFile, sealRows } from '../../src/export/seal-rows.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { type DayCounts, sumCounts } from '../../src/plan/counts.ts';
 import { planRepair } from '../../src/plan/pack.ts';
@@ -102,7 +102,7 @@ async function publish(counts: DayCounts, restate: boolean): Promise<void> {
   const stage = await openStage(engine, job, date, ORIGIN);
   const source = createEngineSource(engine, { rowLimit: PAGE_ROWS, meta: true, nowMs: Date.now() });
   const run = await createRun({ job, engine, store, source, folder });
-  const rows = { query: '', counted: sumCounts(counts), counts, file: new DropFile(run, stage), restate };
+  const rows = { query: '', counted: sumCounts(counts), counts, file: createDropFile(run, stage), restate };
   const { status } = await sealRows(run, stage, { begun: beginDate(run), ...rows });
   if (status !== 'sealed') throw new Error(`the date was ${status}`);
   note(restate ? 'seal and compare' : 'seal');

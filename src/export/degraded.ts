@@ -6,18 +6,16 @@
 import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { formatWindow } from '../calendar/window.ts';
 import { Fault } from '../core/errors.ts';
-import { quoteString } from '../engine/literal.ts';
-import type { SqlJob } from '../job/job.ts';
 import { sumCounts } from '../plan/counts.ts';
 import { lookbackOf } from '../plan/dates.ts';
 import type { SqlRun } from '../run/run.ts';
 import { openStage } from '../stage/stage.ts';
-import { listStages, stageTableName } from '../stage/stage-table.ts';
+import { listStages, listStageTables, stageTableName } from '../stage/stage-table.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import { describeFailed } from './export-dates.ts';
 import type { SealResult } from './restate.ts';
-import { beginDate, DropFile, sealRows } from './seal-rows.ts';
+import { beginDate, createDropFile, sealRows } from './seal-rows.ts';
 import { describeSent } from './trades/fetched-date.ts';
 
 /**
@@ -35,7 +33,8 @@ export async function sealStaged(run: SqlRun, range: DateRange | undefined): Pro
     (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),
   );
   if (dates.length === 0) {
-    throw refusal('NOTHING_STAGED', `no pages of expired dates are staged (the lookback begins at ${edge})`, {
+    throw new Fault('NOTHING_STAGED', `no pages of expired dates are staged (the lookback begins at ${edge})`, {
+      kind: 'usage',
       hint: '`flowdrop status` shows which dates expired. A date that no run has started has nothing to seal.',
     });
   }
@@ -57,42 +56,26 @@ export async function sealStaged(run: SqlRun, range: DateRange | undefined): Pro
  */
 export async function sealDegraded(run: SqlRun, date: string): Promise<SealResult> {
   const { engine, source, state, job } = run;
-  await assertStaged(run, date);
-  const stage = await openStage(engine, job, date, source.url);
-  const [{ rows }, { rows: bad }] = [await stage.totals(), await stage.quarantine()];
-  if (rows + bad === 0) throw nothingStaged(job, date);
-  const windows = await stage.windows();
+  const name = stageTableName(job, date, source.url);
+  // Opening drops rows staged by another query, and here they may be all there is.
+  const isThere = (await listStageTables(engine, name)).includes(name);
+  const stage = isThere ? await openStage(engine, job, date, source.url) : undefined;
+  const windows = (await stage?.windows()) ?? [];
+  if (stage === undefined || windows.length === 0) {
+    throw new Fault('NOTHING_STAGED', `this query of the job "${job.name}" has staged nothing of ${date}`, {
+      kind: 'usage',
+      hint: 'Pages that another query, other columns or another source staged are kept; restore the old job file to seal them.',
+    });
+  }
   // The source's last counts, if a run kept them.
   const counts = await state.counts(date).read();
+  const texts = windows.map(({ window }) => formatWindow(window)).sort();
+  const span = `the first ${texts[0]}, the last ${texts.at(-1)}`;
   return await sealRows(run, stage, {
     ...describeSent(run, date),
     begun: beginDate(run),
-    file: new DropFile(run, stage),
+    file: createDropFile(run, stage),
     counted: counts && sumCounts(counts),
-    degradedReason: `left the lookback before it was complete; sealed on request from ${windows.length} staged window(s), ${describeSpan(windows)}`,
+    degradedReason: `left the lookback before it was complete; sealed on request from ${windows.length} staged window(s), ${span}`,
   });
-}
-
-/** Checked before the stage is opened: opening drops rows staged by another query, and here they may be all there is. */
-async function assertStaged({ engine, source, job }: SqlRun, date: string): Promise<void> {
-  const name = stageTableName(job, date, source.url);
-  const found = await engine.rows(
-    `SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = ${quoteString(name)}`,
-  );
-  if (found.length === 0) throw nothingStaged(job, date);
-}
-
-function nothingStaged(job: SqlJob, date: string): Fault {
-  return refusal('NOTHING_STAGED', `this query of the job "${job.name}" has staged nothing of ${date}`, {
-    hint: 'Pages that another query, other columns or another source staged are kept; restore the old job file to seal them.',
-  });
-}
-
-function describeSpan(windows: readonly { readonly window: Parameters<typeof formatWindow>[0] }[]): string {
-  const texts = windows.map(({ window }) => formatWindow(window)).sort();
-  return `the first ${texts[0] ?? ''}, the last ${texts.at(-1) ?? ''}`;
-}
-
-function refusal(code: string, message: string, options: { readonly hint: string }): Fault {
-  return new Fault(code, message, { kind: 'usage', ...options });
 }

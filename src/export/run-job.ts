@@ -54,49 +54,40 @@ export async function runJob(env: RunEnv, job: Job, request: RunRequest): Promis
 }
 
 async function runRecorded(env: RunEnv, job: Job, request: RunRequest): Promise<FinishedRun> {
-  const finished = await exportAndDeliver(env, job, request);
-  // The job file is invalid and no request used it: this is not a run.
-  if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
-  const { command, withReports } = request;
-  const { result, deliveries, error } = finished;
-  // Nothing is known about reports that did not finish.
-  const made = withReports && error === undefined ? deliveries : undefined;
-  await alertOperators(env, job, { command, withReports, result, deliveries: made, error });
-  // Another run of the job is active, and posts its own.
-  if (!isFault(error) || error.kind !== 'active') await postEvents(env, job, result);
-  return finished;
-}
-
-async function exportAndDeliver(env: RunEnv, job: Job, request: RunRequest): Promise<FinishedRun> {
+  const { command, withReports, dates, isNewStore } = request;
   let result: RunResult | undefined;
   let deliveries: readonly Delivery[] = [];
   let error: unknown;
+  const work = async (run: ExportRun) => {
+    await beginEvents(env, job, run.ledger.store);
+    if (withReports) assertMayMail(run, job);
+    const exported = await exportDates(run, dates);
+    ({ result } = exported);
+    try {
+      if (withReports) deliveries = await deliverReports(run, job);
+    } finally {
+      // A report that cannot be made must not cost an expiring date its last audit.
+      if (exported.audit) result = await exported.audit();
+    }
+    const restated = listRestated(exported.result, result);
+    if (!withReports || restated.size === 0) return;
+    const corrections = await deliverReports(run, job, { restated });
+    deliveries = [...leaveOutRetried(deliveries, restated), ...corrections];
+  };
   try {
-    await withExportRun(
-      env,
-      job,
-      async (run) => {
-        await beginEvents(env, job, run.ledger.store);
-        if (request.withReports) assertMayMail(run, job);
-        const exported = await exportDates(run, request.dates);
-        ({ result } = exported);
-        try {
-          if (request.withReports) deliveries = await deliverReports(run, job);
-        } finally {
-          // A report that cannot be made must not cost an expiring date its last audit.
-          if (exported.audit) result = await exported.audit();
-        }
-        const restated = listRestated(exported.result, result);
-        if (!request.withReports || restated.size === 0) return;
-        const corrections = await deliverReports(run, job, { restated });
-        deliveries = [...leaveOutRetried(deliveries, restated), ...corrections];
-      },
-      { isNewStore: request.isNewStore },
-    );
+    await withExportRun(env, job, work, { isNewStore });
   } catch (thrown) {
     error = tellInterruption(thrown, env.signal);
   }
   const shortfall = (result && judgeRun(result)) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
+  // The job file is invalid and no request used it: this is not a run.
+  if (!isFault(error) || error.code !== 'JOB_INVALID') {
+    // Nothing is known about reports that did not finish.
+    const made = withReports && error === undefined ? deliveries : undefined;
+    await alertOperators(env, job, { command, withReports, result, deliveries: made, error });
+    // Another run of the job is active, and posts its own.
+    if (!isFault(error) || error.kind !== 'active') await postEvents(env, job, result);
+  }
   return { result, deliveries, error, shortfall };
 }
 
@@ -129,17 +120,12 @@ async function exportDates(run: ExportRun, dates: RunRequest['dates'] = {}): Pro
 
 /** What to type for the same run. */
 function listArguments({ name }: Job, { command, dates = {}, withReports, isNewStore }: RunRequest): readonly string[] {
-  const { mode, range } = dates;
+  const { mode = 'unsealed', range } = dates;
   const isAccepted = 'acceptedBy' in dates && dates.acceptedBy !== undefined;
+  const selection = isAccepted ? 'accept-change' : mode === 'staged' ? 'seal-degraded' : mode;
   const options = [
     ...(range ? ['--from', range.from, '--to', range.to] : []),
-    ...(isAccepted
-      ? ['--accept-change']
-      : mode === 'staged'
-        ? ['--seal-degraded']
-        : mode && mode !== 'unsealed'
-          ? [`--${mode}`]
-          : []),
+    ...(selection === 'unsealed' ? [] : [`--${selection}`]),
     ...(command === 'run' && !withReports ? ['--no-report'] : []),
     ...(isNewStore ? ['--new-store'] : []),
   ];

@@ -324,61 +324,45 @@ async function listStagedColumns(
  * other step of a seal. Invariant: `write` returns only a file of the rows as they are staged now. Whoever changes them calls
  * `stop` before, and a recount that does not agree costs nothing but the work.
  */
-export class DropFile {
-  readonly #run: ExportRun;
-  readonly #stage: Stage;
-  /** Names of other files of the date begin with it. */
-  readonly path: string;
-  #control = new AbortController();
-  #written: Promise<{ columns: readonly DropColumn[]; checksum: DropChecksum } | undefined> | undefined;
-
-  constructor(run: ExportRun, stage: Stage) {
-    this.#run = run;
-    this.#stage = stage;
-    this.path = run.state.drop(stage.date);
-  }
-
-  /** All rows are staged. Never throws: a file that cannot be written now is written when the date is sealed. */
-  start(): void {
-    if (this.#written !== undefined) return;
-    this.#control = new AbortController();
-    const { signal } = this.#control;
-    const write = async () => {
-      await makeFolder(dirname(this.path));
-      const columns = await listStagedColumns(this.#run, this.#stage);
-      return { columns, checksum: await this.#write(columns, 0, signal) };
-    };
-    this.#written = write().catch(() => undefined);
-  }
-
+export function createDropFile(run: ExportRun, stage: Stage) {
+  const path = run.state.drop(stage.date);
+  let control = new AbortController();
+  let written: Promise<{ columns: readonly DropColumn[]; checksum: DropChecksum } | undefined> | undefined;
+  const writeNow = async (columns: readonly DropColumn[], duplicates: number, signal?: AbortSignal) =>
+    await writeParquet(run.engine, run.opened.job, { table: stage.table, duplicates }, columns, path, signal);
   /** The rows are going to change. */
-  async stop(): Promise<void> {
-    this.#control.abort(new Error('the staged rows change'));
-    await this.#written;
-    this.#written = undefined;
-  }
-
-  /**
-   * The file, and the checksum that it must have.
-   * @param duplicates rows beyond one for each trade: they are not written
-   */
-  async write(columns: readonly DropColumn[], duplicates: number): Promise<DropChecksum> {
-    const early = await this.#written;
-    this.#written = undefined;
-    if (early !== undefined && duplicates === 0 && isDeepStrictEqual(early.columns, columns)) return early.checksum;
-    return await this.#write(columns, duplicates);
-  }
-
-  /** Removes what nobody has asked for. */
-  async discard(): Promise<void> {
-    if (this.#written === undefined) return;
-    await this.stop();
-    await rm(this.path, { force: true });
-  }
-
-  async #write(columns: readonly DropColumn[], duplicates: number, signal?: AbortSignal): Promise<DropChecksum> {
-    const { engine, opened } = this.#run;
-    const rows = { table: this.#stage.table, duplicates };
-    return await writeParquet(engine, opened.job, rows, columns, this.path, signal);
-  }
+  const stop = async () => {
+    control.abort(new Error('the staged rows change'));
+    await written;
+    written = undefined;
+  };
+  return {
+    path,
+    stop,
+    /** All rows are staged. Never throws: a file that cannot be written now is written when the date is sealed. */
+    start() {
+      if (written !== undefined) return;
+      control = new AbortController();
+      const { signal } = control;
+      const write = async () => {
+        await makeFolder(dirname(path));
+        const columns = await listStagedColumns(run, stage);
+        return { columns, checksum: await writeNow(columns, 0, signal) };
+      };
+      written = write().catch(() => undefined);
+    },
+    async write(columns: readonly DropColumn[], duplicates: number) {
+      const early = await written;
+      written = undefined;
+      if (early !== undefined && duplicates === 0 && isDeepStrictEqual(early.columns, columns)) return early.checksum;
+      return await writeNow(columns, duplicates);
+    },
+    async discard() {
+      if (written === undefined) return;
+      await stop();
+      await rm(path, { force: true });
+    },
+  };
 }
+
+export type DropFile = ReturnType<typeof createDropFile>;

@@ -19,6 +19,16 @@ const MAX_FAILURES_IN_A_ROW = 3;
 /** Errors that fail only their piece, although they are no SourceFault. */
 const TOO_BROAD_CODES: readonly string[] = ['WINDOW_TOO_BROAD', 'SNAPSHOT_TOO_BROAD'];
 
+/** What the work on a piece may do with the others. */
+export interface WorkQueue<Piece> {
+  /** Pieces to fetch next, in place of one that was too large. */
+  putFirst(pieces: readonly Piece[]): void;
+  /** As many in flight as keep the pace: answers that take three intervals need four. */
+  hire(): void;
+  /** The caller plans the rest anew; requests in flight are finished. */
+  stop(): void;
+}
+
 interface WorkOptions<Piece> {
   readonly date: string;
   /** Name of the pieces in errors: `windows`, `snapshots`. */
@@ -27,90 +37,72 @@ interface WorkOptions<Piece> {
   formatPiece(piece: Piece): string;
   /** Current answer time and interval between requests; without it the usual number is in flight. */
   readonly pace?: (() => { readonly answerMs: number; readonly intervalMs: number }) | undefined;
-  /** Fetches and stages one piece. It may put smaller pieces in front, or stop the queue. */
+  /** Fetches and stages one piece. */
   work(piece: Piece, queue: WorkQueue<Piece>): Promise<void>;
 }
 
-export class WorkQueue<Piece> {
-  readonly #options: WorkOptions<Piece>;
-  readonly #pieces: Piece[];
-  readonly #failures: Fault[] = [];
-  readonly #workers: Promise<void>[] = [];
-  #active = 0;
-  #failuresInARow = 0;
-  #isStopped = false;
-  #fatal: unknown;
+/** Works until no piece is left, or it is stopped. @throws Fault when a piece finally failed, after all others are done */
+export async function workOff<Piece>(
+  pieces: readonly Piece[],
+  { date, plural, log, formatPiece, pace, work }: WorkOptions<Piece>,
+): Promise<void> {
+  const left = [...pieces];
+  const failures: Fault[] = [];
+  const workers: Promise<void>[] = [];
+  let active = 0;
+  let failuresInARow = 0;
+  let isStopped = false;
+  let fatal: unknown;
+  const isOver = () => fatal !== undefined || isStopped;
 
-  constructor(pieces: readonly Piece[], options: WorkOptions<Piece>) {
-    this.#options = options;
-    this.#pieces = [...pieces];
-  }
-
-  /** Works until the queue is empty or stopped. @throws Fault when a piece finally failed, after all others are done */
-  async run(): Promise<void> {
-    this.hire();
-    // More workers start when answers are slow.
-    for (let settled = 0; settled < this.#workers.length; settled += 1) await this.#workers[settled];
-    if (this.#fatal !== undefined) throw this.#fatal;
-    const [first] = this.#failures;
-    if (first === undefined || this.#isStopped) return;
-    const { date, plural } = this.#options;
-    throw new Fault(
-      first.code,
-      `${this.#failures.length} of the ${plural} of ${date} failed; the first: ${first.message}`,
-      { cause: first, hint: first.hint },
-    );
-  }
-
-  /** As many in flight as keep the pace: answers that take three intervals need four. */
-  hire(): void {
-    const { answerMs, intervalMs } = this.#options.pace?.() ?? { answerMs: 0, intervalMs: 1 };
-    const needed = answerMs < SLOW_ANSWER_MS ? 0 : Math.ceil(answerMs / intervalMs) + 1;
-    const wanted = Math.min(MAX_IN_FLIGHT, Math.max(USUAL_IN_FLIGHT, needed));
-    while (this.#active < wanted && this.#pieces.length > 0 && !this.#isOver()) this.#workers.push(this.#work());
-  }
-
-  /** Pieces to fetch next, in place of one that was too large. */
-  putFirst(pieces: readonly Piece[]): void {
-    this.#pieces.unshift(...pieces);
-  }
-
-  /** The caller plans the rest anew; requests in flight are finished. */
-  stop(): void {
-    this.#isStopped = true;
-  }
-
-  #isOver(): boolean {
-    return this.#fatal !== undefined || this.#isStopped;
-  }
-
-  async #work(): Promise<void> {
-    this.#active += 1;
-    while (!this.#isOver()) {
-      const piece = this.#pieces.shift();
-      if (piece === undefined) break;
-      try {
-        await this.#options.work(piece, this);
-        // An answer came: the failures before it do not mean that the API is down.
-        this.#failuresInARow = 0;
-      } catch (error) {
-        this.#noteFailure(piece, error);
-      }
-    }
-    this.#active -= 1;
-  }
-
-  #noteFailure(piece: Piece, error: unknown): void {
-    const { date, log, formatPiece } = this.#options;
+  const noteFailure = (piece: Piece, error: unknown) => {
     const isOwn = error instanceof SourceFault && error.kind === 'failed';
     if (!isOwn && !(isFault(error) && TOO_BROAD_CODES.includes(error.code))) {
-      this.#fatal ??= error;
+      fatal ??= error;
       return;
     }
     const [window, reason] = [formatPiece(piece), error.message];
     log.warn({ event: 'window-failed', date, window, reason }, `${date} ${window} failed: ${reason}`);
-    this.#failures.push(error);
-    this.#failuresInARow += 1;
-    if (this.#failuresInARow >= MAX_FAILURES_IN_A_ROW) this.#fatal ??= error;
-  }
+    failures.push(error);
+    failuresInARow += 1;
+    if (failuresInARow >= MAX_FAILURES_IN_A_ROW) fatal ??= error;
+  };
+
+  const workOn = async () => {
+    active += 1;
+    for (let piece = left.shift(); piece !== undefined; piece = isOver() ? undefined : left.shift()) {
+      try {
+        await work(piece, queue);
+        // An answer came: the failures before it do not mean that the API is down.
+        failuresInARow = 0;
+      } catch (error) {
+        noteFailure(piece, error);
+      }
+    }
+    active -= 1;
+  };
+
+  const queue: WorkQueue<Piece> = {
+    putFirst: (more) => void left.unshift(...more),
+    hire() {
+      const { answerMs, intervalMs } = pace?.() ?? { answerMs: 0, intervalMs: 1 };
+      const needed = answerMs < SLOW_ANSWER_MS ? 0 : Math.ceil(answerMs / intervalMs) + 1;
+      const wanted = Math.min(MAX_IN_FLIGHT, Math.max(USUAL_IN_FLIGHT, needed));
+      while (active < wanted && left.length > 0 && !isOver()) workers.push(workOn());
+    },
+    stop() {
+      isStopped = true;
+    },
+  };
+
+  queue.hire();
+  // More workers start when answers are slow.
+  for (let settled = 0; settled < workers.length; settled += 1) await workers[settled];
+  if (fatal !== undefined) throw fatal;
+  const [first] = failures;
+  if (first === undefined || isStopped) return;
+  throw new Fault(first.code, `${failures.length} of the ${plural} of ${date} failed; the first: ${first.message}`, {
+    cause: first,
+    hint: first.hint,
+  });
 }

@@ -23,27 +23,29 @@ const KEY_SEPARATOR = '\u0000';
 /** A condition, or what holds for every row. */
 type Test = string | boolean;
 
-/** Which rows lie before and after a value of one column; the next column orders the rows with that value. */
+/** Which rows lie on a bound's side of a value of one column; the next column orders the rows with that value. */
 interface Level {
-  readonly from: Test;
-  readonly after: Test;
+  readonly beyond: Test;
   readonly upTo: Test;
-  readonly before: Test;
+  /** Without a next column. */
+  readonly alone: Test;
 }
 
 /** The condition of a window on `date`, `symbol`, `time` and, if it is cut inside a second or a grain, its keys. */
 export function windowCondition(source: SqlSource, { date, from, to }: Window, edges: DayEdges): string {
   const keys = keyColumns(source, axisOfStretch({ from, to }) ?? 'time').map(comparedKey);
-  const levelsOf = ({ second, id }: Bound) => [
-    timeLevel(date, second, source.grainSeconds),
-    ...(id === undefined ? [] : splitKeys(id, keys.length).map((value, at) => columnLevel(keys[at] ?? '', value))),
-  ];
-  const symbolOf = ({ symbol }: Bound) => (symbol === undefined ? [] : [columnLevel('symbol', symbol)]);
-  const bounds =
-    from.symbol !== undefined && from.symbol === to.symbol
-      ? [`symbol = ${quoteString(from.symbol)}`, isFrom(levelsOf(from)), isBefore(levelsOf(to))]
-      : [isFrom([...symbolOf(from), ...levelsOf(from)]), isBefore([...symbolOf(to), ...levelsOf(to)])];
-  return [datesCondition(date, date, edges), ...bounds].reduce<Test>(and, true).toString();
+  const isAlone = from.symbol !== undefined && from.symbol === to.symbol;
+  const onSide = (isFrom: boolean, { symbol, second, id }: Bound) =>
+    isBeside([
+      ...(symbol === undefined || isAlone ? [] : [columnLevel('symbol', symbol, isFrom)]),
+      timeLevel(date, second, source.grainSeconds, isFrom),
+      ...(id === undefined ? [] : splitKeys(id, keys.length)).map((value, at) =>
+        columnLevel(keys[at] ?? '', value, isFrom),
+      ),
+    ]);
+  const ofSymbol = isAlone ? [`symbol = ${quoteString(from.symbol ?? '')}`] : [];
+  const tests = [datesCondition(date, date, edges), ...ofSymbol, onSide(true, from), onSide(false, to)];
+  return tests.reduce<Test>(and, true).toString();
 }
 
 /** The condition of whole dates, both included. */
@@ -76,33 +78,26 @@ function comparedKey(name: string): string {
   return TRADE_COLUMNS.find((column) => column.name === name)?.wire === 'string' ? name : `toString(${name})`;
 }
 
-function columnLevel(column: string, value: string): Level {
-  const text = quoteString(value);
-  return {
-    from: `${column} >= ${text}`,
-    after: `${column} > ${text}`,
-    upTo: `${column} <= ${text}`,
-    before: `${column} < ${text}`,
-  };
+function columnLevel(column: string, value: string, isFrom: boolean): Level {
+  const test = (sign: string) => `${column} ${sign} ${quoteString(value)}`;
+  return isFrom
+    ? { beyond: test('>'), upTo: test('>='), alone: test('>=') }
+    : { beyond: test('<'), upTo: test('<='), alone: test('<') };
 }
 
-function timeLevel(date: string, second: number, grain: number): Level {
+function timeLevel(date: string, second: number, grain: number, isFrom: boolean): Level {
   const since = (at: number) => at <= 0 || (at < SECONDS_PER_DAY && `time >= ${timeText(date, at)}`);
   const until = (at: number) => at >= SECONDS_PER_DAY || (at > 0 && `time < ${timeText(date, at)}`);
-  return { from: since(second), after: since(second + grain), upTo: until(second + grain), before: until(second) };
+  return isFrom
+    ? { beyond: since(second + grain), upTo: since(second), alone: since(second) }
+    : { beyond: until(second), upTo: until(second + grain), alone: until(second) };
 }
 
 /** The first column alone comes first in each condition: a server finds rows by it. */
-function isFrom([level, ...deeper]: readonly Level[]): Test {
-  if (level === undefined || deeper.length === 0) return level?.from ?? true;
-  const inside = isFrom(deeper);
-  return inside === false ? level.after : and(level.from, or(level.after, inside));
-}
-
-function isBefore([level, ...deeper]: readonly Level[]): Test {
-  if (level === undefined || deeper.length === 0) return level?.before ?? true;
-  const inside = isBefore(deeper);
-  return inside === false ? level.before : and(level.upTo, or(level.before, inside));
+function isBeside([level, ...deeper]: readonly Level[]): Test {
+  if (level === undefined || deeper.length === 0) return level?.alone ?? true;
+  const inside = isBeside(deeper);
+  return inside === false ? level.beyond : and(level.upTo, or(level.beyond, inside));
 }
 
 function and(a: Test, b: Test): Test {

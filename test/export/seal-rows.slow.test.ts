@@ -13,7 +13,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { sealDegraded } from '../../src/export/degraded.ts';
 import type { SealResult } from '../../src/export/restate.ts';
-import { DropFile, type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
+import { createDropFile, type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
 import { describeSent } from '../../src/export/trades/fetched-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
@@ -88,7 +88,7 @@ async function seal(
   return await sealRows(run, stage, {
     ...describeSent(run, DATE),
     begun: { atMs: NOW, requests: source.stats.requests - 7 },
-    file: new DropFile(run, stage),
+    file: createDropFile(run, stage),
     counted: { rows: rows.length, ids },
     ...changes,
   });

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { beginDate, DropFile, sealRows } from '../../src/export/seal-rows.ts';
+import { beginDate, createDropFile, sealRows } from '../../src/export/seal-rows.ts';
 import { describeSealed } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
@@ -62,7 +62,7 @@ async function seal(count: number): Promise<Manifest> {
   const stage = await openStage(engine, job, DATE, source.url);
   await stage.put(windowAt(0), createPage(Array.from({ length: count }, (_, k) => createTrade(k))));
   const run = await createRun({ job, engine, store, source, folder });
-  const rows = { query: '', counted: { rows: count, ids: count }, file: new DropFile(run, stage), restate: true };
+  const rows = { query: '', counted: { rows: count, ids: count }, file: createDropFile(run, stage), restate: true };
   return (await sealRows(run, stage, { begun: beginDate(run), ...rows })).manifest;
 }
 

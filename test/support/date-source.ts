@@ -64,7 +64,7 @@ export function useDateSource(nowMs: number): DateSource {
     const stage = await openStage(engine, job, DATE, source.url);
     return {
       stage,
-      completed: await settle(fetchedDate({ run, stage, first: counts, countsBefore: countsFile(countsPath()) })),
+      completed: await settle(fetchedDate(run, stage, counts, countsFile(countsPath()))),
     };
   };
   return {

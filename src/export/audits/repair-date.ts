@@ -18,7 +18,7 @@ import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import { settle } from '../export-dates.ts';
 import { withLaterDrops } from '../restate.ts';
-import { beginDate, DropFile, sealRows } from '../seal-rows.ts';
+import { beginDate, createDropFile, sealRows } from '../seal-rows.ts';
 import { assertStillWhole, fetchedDate } from '../trades/fetched-date.ts';
 import { hashedOf, probeSymbol, recountRows } from '../trades/probe.ts';
 import { CONFIRM_AFTER_MS, findLoss, isConfirmed } from '../trades/withdrawn.ts';
@@ -65,9 +65,7 @@ export async function repairDate(
     const isFilled = moved !== undefined && manifest.quarantine === undefined && job.source.kind === 'rows';
     if (isFilled) await fillStage(run, stage, now, moved, drop);
     const counted = isFilled ? now : undefined;
-    const completed = await settle(
-      fetchedDate({ run, stage, first: now, counted, countsBefore: run.state.counts(date) }),
-    );
+    const completed = await settle(fetchedDate(run, stage, now, state.counts(date), { counted }));
     const carried = sumCounts(stage.carried());
     let kept = 0;
     if (rule === 'repair' && job.source.kind === 'rows') {
@@ -78,7 +76,7 @@ export async function repairDate(
     assertStillWhole(run, date, firstSecondOf(manifest));
     const duplicates = Math.min(manifest.duplicates, carried.rows - carried.ids);
     const result = await sealRows(run, stage, {
-      ...{ begun, file: new DropFile(run, stage), restate: true },
+      ...{ begun, file: createDropFile(run, stage), restate: true },
       ...completed,
       audit: { kept, duplicates, sealed: manifest },
     });

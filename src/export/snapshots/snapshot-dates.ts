@@ -22,9 +22,9 @@ import { openStage, type Stage } from '../../stage/stage.ts';
 import { findSplitKey } from '../../stage/window-conflicts.ts';
 import { isUnavailable } from '../../state/job-state.ts';
 import type { DateExport, DateSource, ExportPlan, NoRows, PlannedDate } from '../date-source.ts';
-import { DropFile } from '../seal-rows.ts';
+import { createDropFile } from '../seal-rows.ts';
 import type { DateSelection } from '../select-dates.ts';
-import { WorkQueue } from '../work-queue.ts';
+import { type WorkQueue, workOff } from '../work-queue.ts';
 import {
   type ChainPart,
   cutPart,
@@ -102,7 +102,7 @@ export class SnapshotDates implements DateSource {
     const lacking = new Set(last?.missing?.map(({ window }) => window));
     return {
       stage,
-      file: new DropFile(run, stage),
+      file: createDropFile(run, stage),
       fetch: async () => {
         fetched = await fetchSnapshots(fetching, stage);
       },
@@ -267,14 +267,13 @@ class PartFetch {
       if (cuts.length > 0) for (const part of missing) this.#planned.add(part);
       return missing;
     });
-    const queue = new WorkQueue(parts, {
+    await workOff(parts, {
       date: this.#stage.date,
       plural: 'snapshots',
       log: this.#run.log,
       formatPiece: formatPart,
       work: (part, own) => this.#fetch(part, own),
     });
-    await queue.run();
   }
 
   /**

@@ -1,6 +1,6 @@
 /**
  * Fetching one date: its counts -> windows -> pages in the stage. Several requests are in flight, their starts paced by
- * the source. Windows are cut between cells (`packWindows`); one that is too large is cut in `WindowFetch.#cut`; a smaller
+ * the source. Windows are cut between cells (`packWindows`); one that is too large is cut by `cutLarge`; a smaller
  * row limit replans what is left. Staged windows are never requested again.
  */
 import { z } from 'zod';
@@ -23,7 +23,7 @@ import type { OpenedSql } from '../../run/open-source.ts';
 import type { Run } from '../../run/run.ts';
 import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
-import { WorkQueue } from '../work-queue.ts';
+import { type WorkQueue, workOff } from '../work-queue.ts';
 
 /** The source of a run, and who hears how far it is. */
 export type Fetching = OpenedSql & Pick<Run, 'onEvent'>;
@@ -57,10 +57,9 @@ export async function fetchDate(
   for (let recounts = 0; ; ) {
     const windows = await planWindows(run.limits.rowLimit, stage, counts, mostCut(run, counts));
     if (windows.length === 0) return counts;
-    const fetch = new WindowFetch(run, stage, counts, sizes, recounts < MAX_RECOUNTS);
-    await fetch.run(windows);
-    if (!fetch.mustReplan) return counts;
-    if (!fetch.isOutdated) continue;
+    const state = await fetchPlanned(run, stage, counts, windows, sizes, recounts < MAX_RECOUNTS);
+    if (state === 'done') return counts;
+    if (state === 'replan') continue;
     recounts += 1;
     const fresh = await countAgain();
     // Windows along the other axis would not tile the date together with the staged ones.
@@ -75,7 +74,7 @@ export async function fetchWindows(
   windows: readonly PackedWindow[],
   counts: DayCounts,
 ): Promise<void> {
-  await new WindowFetch(run, stage, counts, { short: new Set(), largest: 0 }, false).run(windows);
+  await fetchPlanned(run, stage, counts, windows, { short: new Set(), largest: 0 }, false);
 }
 
 /** Pages whose ends are asked for at once: the server sorts their rows. */
@@ -139,50 +138,46 @@ interface PageSizes {
  */
 type PageVerdict = 'whole' | 'truncated' | 'smaller-limit' | 'outgrown';
 
-/** Fetches and stages the windows of one plan. */
-class WindowFetch {
-  /** A smaller row limit was found, or the counts are out of date: the rest is planned again. */
-  mustReplan = false;
-  isOutdated = false;
-  readonly #run: Fetching;
-  readonly #stage: Stage;
-  readonly #counts: DayCounts;
-  readonly #sizes: PageSizes;
-  readonly #mayRecount: boolean;
-  #outgrown = 0;
+/**
+ * Fetches and stages the windows of one plan.
+ * @param sizes of the pages of the whole date
+ * @param mayRecount whether the date is counted again when many windows outgrow their pages
+ * @returns whether the rest is planned again: a smaller row limit was found, or the counts are out of date
+ */
+async function fetchPlanned(
+  run: Fetching,
+  stage: Stage,
+  counts: DayCounts,
+  windows: readonly PackedWindow[],
+  sizes: PageSizes,
+  mayRecount: boolean,
+): Promise<'done' | 'replan' | 'outdated'> {
+  const { source, limits, job, log, onEvent, signal } = run;
+  const { date } = stage;
+  let state: 'done' | 'replan' | 'outdated' = 'done';
+  let outgrown = 0;
   /** Windows that were retried unchanged, and how often. */
-  readonly #repeated = new Map<string, number>();
+  const repeated = new Map<string, number>();
 
-  /**
-   * @param sizes of the pages of the whole date
-   * @param mayRecount whether the date is counted again when many windows outgrow their pages
-   */
-  constructor(run: Fetching, stage: Stage, counts: DayCounts, sizes: PageSizes, mayRecount: boolean) {
-    this.#run = run;
-    this.#stage = stage;
-    this.#counts = counts;
-    this.#sizes = sizes;
-    this.#mayRecount = mayRecount;
-  }
+  const mayRepeat = (window: PackedWindow) => {
+    const repeats = (repeated.get(formatWindow(window)) ?? 0) + 1;
+    repeated.set(formatWindow(window), repeats);
+    return repeats <= MAX_REPEATS;
+  };
 
-  async run(windows: readonly PackedWindow[]): Promise<void> {
-    const { source, limits, log } = this.#run;
-    const queue = new WorkQueue<PackedWindow>(windows, {
-      date: this.#stage.date,
-      plural: 'windows',
-      log,
-      formatPiece: formatWindow,
-      pace: () => ({ answerMs: source.stats.answerMs || limits.answerMs, intervalMs: source.intervalMs() }),
-      work: (window, own) => this.#fetch(window, own),
-    });
-    await queue.run();
-  }
+  const split = async (window: PackedWindow, cause: SourceFault | undefined, queue: WorkQueue<PackedWindow>) => {
+    const parts = await cutLarge(run, counts, window, () => cause === undefined && mayRepeat(window), cause);
+    const reason = cause ? cause.code : 'truncated';
+    onEvent({ kind: 'split', date, window: formatWindow(window), reason });
+    queue.putFirst(parts);
+    // Until the row limit is known, further pages in flight would be wasted.
+    if (cause) queue.hire();
+  };
 
-  async #fetch(window: PackedWindow, queue: WorkQueue<PackedWindow>): Promise<void> {
-    const { source, limits, job, onEvent, signal } = this.#run;
+  const fetchWindow = async (window: PackedWindow, queue: WorkQueue<PackedWindow>) => {
     assertNotAborted(signal);
     if (window.rows > limits.rowLimit) {
-      queue.putFirst(await this.#cut(window));
+      queue.putFirst(await cutLarge(run, counts, window, () => mayRepeat(window)));
       queue.hire();
       return;
     }
@@ -191,125 +186,106 @@ class WindowFetch {
       page = await source.ask(buildPage(job, window, limits.dayEdges), { signal });
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-      await this.#split(window, error, queue);
+      await split(window, error, queue);
       return;
     }
-    const verdict = await this.#judge(window, page);
-    if (verdict === 'smaller-limit') this.mustReplan = true;
-    if (verdict === 'outgrown') this.#noteOutgrown();
-    if (this.mustReplan) queue.stop();
+    const verdict = await judgePage(run, counts, window, page, sizes);
+    if (verdict === 'smaller-limit' && state === 'done') state = 'replan';
+    // Where many windows have outgrown their pages, counting the date again is cheaper than splitting each.
+    if (verdict === 'outgrown') outgrown += 1;
+    if (verdict === 'outgrown' && mayRecount && outgrown > MAX_OUTGROWN) state = 'outdated';
+    if (state !== 'done') queue.stop();
     if (verdict !== 'whole') {
-      if (!this.mustReplan) await this.#split(window, undefined, queue);
+      if (state === 'done') await split(window, undefined, queue);
       return;
     }
     if (page.rows > 0) limits.rowBytes = page.data.byteLength / page.rows;
     queue.hire();
-    await this.#stage.put(window, page);
-    onEvent({ kind: 'page', date: window.date, window: formatWindow(window), rows: page.rows });
-  }
+    await stage.put(window, page);
+    onEvent({ kind: 'page', date, window: formatWindow(window), rows: page.rows });
+  };
 
-  /**
-   * Whether an answer is the whole page of its window. With `meta` the server says so, and the counts do not matter: rows
-   * come and go, and the recount finds them. The portal does not say. There a page with fewer rows than counted, or a full
-   * page, has its window counted again, and only rows missing then were cut off.
-   */
-  async #judge(window: PackedWindow, { meta, rows }: Page): Promise<PageVerdict> {
-    const { limits } = this.#run;
-    this.#sizes.largest = Math.max(this.#sizes.largest, rows);
-    if (!(meta ? meta.truncated : await this.#isCut(window, rows))) return 'whole';
-    const limit = meta ? Math.min(meta.row_limit, MAX_PAGE_ROWS) : this.#guessLimit(rows);
-    if (limit !== undefined && limit < limits.rowLimit) {
-      limits.rowLimit = limit;
-      return 'smaller-limit';
-    }
-    return window.rows <= limits.rowLimit && rows >= limits.rowLimit ? 'outgrown' : 'truncated';
-  }
+  const pace = () => ({ answerMs: source.stats.answerMs || limits.answerMs, intervalMs: source.intervalMs() });
+  const options = { date, plural: 'windows', log, formatPiece: formatWindow, pace, work: fetchWindow };
+  await workOff(windows, options);
+  return state;
+}
 
-  async #isCut(window: PackedWindow, rows: number): Promise<boolean> {
-    const isShort = rows > 0 && rows < (window.exact ? window.rows : countWhole(this.#counts, window));
-    const isFull = rows >= this.#run.limits.rowLimit && !(window.exact && rows === window.rows);
-    if (!isShort && !isFull) return false;
-    // A second page that stops at the same size shows the limit: no count is needed.
-    if (isShort && this.#isLimit(rows)) return true;
-    return (await countWindow(this.#run, window)) > rows;
+/**
+ * Whether an answer is the whole page of its window. With `meta` the server says so, and the counts do not matter: rows
+ * come and go, and the recount finds them. The portal does not say. There a page with fewer rows than counted, or a full
+ * page, has its window counted again, and only rows missing then were cut off. Nor does it name its limit: one short page may
+ * have lost a row at the source; if two windows stop at the same count, and none ever brought more, that count is the limit.
+ */
+async function judgePage(
+  run: Fetching,
+  counts: DayCounts,
+  window: PackedWindow,
+  { meta, rows }: Page,
+  sizes: PageSizes,
+): Promise<PageVerdict> {
+  const { limits } = run;
+  sizes.largest = Math.max(sizes.largest, rows);
+  // Asked again after a count: other pages may have come meanwhile.
+  const isLimit = () => sizes.short.has(rows) && rows >= sizes.largest;
+  const isShort = rows > 0 && rows < (window.exact ? window.rows : countWhole(counts, window));
+  const isFull = rows >= limits.rowLimit && !(window.exact && rows === window.rows);
+  // A second page that stops at the same size shows the limit: no count is needed.
+  const isCut = async () => (isShort && isLimit()) || ((isShort || isFull) && (await countWindow(run, window)) > rows);
+  if (!(meta ? meta.truncated : await isCut())) return 'whole';
+  const limit = meta ? Math.min(meta.row_limit, MAX_PAGE_ROWS) : isLimit() ? rows : Number.POSITIVE_INFINITY;
+  if (!meta) sizes.short.add(rows);
+  if (limit < limits.rowLimit) {
+    limits.rowLimit = limit;
+    return 'smaller-limit';
   }
+  return window.rows <= limits.rowLimit && rows >= limits.rowLimit ? 'outgrown' : 'truncated';
+}
 
-  /**
-   * The portal does not name its limit. One short page may have lost a row at the source; if two windows stop at the same
-   * count, and none ever brought more, that count is the limit.
-   */
-  #guessLimit(rows: number): number | undefined {
-    if (this.#isLimit(rows)) return rows;
-    this.#sizes.short.add(rows);
-    return undefined;
+/**
+ * The parts of a window that is too large: what did not come as one page is halved between its cells. Where it has only
+ * one, or was planned as several pages, the source is asked for their ends. Where it does not say, it is halved as well.
+ * @param mayRepeat asked where it now fits one page
+ */
+async function cutLarge(
+  run: Fetching,
+  counts: DayCounts,
+  window: PackedWindow,
+  mayRepeat: () => boolean,
+  cause?: SourceFault,
+): Promise<readonly PackedWindow[]> {
+  const { job, limits } = run;
+  const { source } = job;
+  const isAny = (part: PackedWindow) => !isEmptyWindow(part) && !(part.exact && part.rows === 0);
+  const pages = Math.ceil(window.rows / limits.rowLimit);
+  const middle = findMiddle(window, counts);
+  const halves = middle && cutWindow({ ...window, exact: middle.exact }, [middle]).filter(isAny);
+  if (halves !== undefined && pages <= 1) return halves;
+  const axis = axisOf(counts);
+  const asked = await askCuts(run, window, axis, Math.max(2, pages));
+  if (asked !== undefined) {
+    const { rows, places } = asked;
+    const exact = window.exact && rows === window.rows;
+    const fits = rows <= limits.rowLimit;
+    if (pages > 1 && fits) return [{ ...window, rows, exact }];
+    if (places.length > 0) return cutWindow({ ...window, rows, exact }, places).filter(isAny);
+    if (fits && mayRepeat()) return [window];
   }
-
-  #isLimit(rows: number): boolean {
-    return this.#sizes.short.has(rows) && rows >= this.#sizes.largest;
-  }
-
-  /** A window has outgrown its page. Where many have, counting the date again is cheaper than splitting each. */
-  #noteOutgrown(): void {
-    this.#outgrown += 1;
-    if (!this.#mayRecount || this.#outgrown <= MAX_OUTGROWN) return;
-    this.isOutdated = true;
-    this.mustReplan = true;
-  }
-
-  async #split(window: PackedWindow, cause: SourceFault | undefined, queue: WorkQueue<PackedWindow>): Promise<void> {
-    const parts = await this.#cut(window, cause);
-    const reason = cause ? cause.code : 'truncated';
-    this.#run.onEvent({ kind: 'split', date: window.date, window: formatWindow(window), reason });
-    queue.putFirst(parts);
-    // Until the row limit is known, further pages in flight would be wasted.
-    if (cause) queue.hire();
-  }
-
-  /**
-   * The parts of a window that is too large: what did not come as one page is halved between its cells. Where it has only
-   * one, or was planned as several pages, the source is asked for their ends. Where it does not say, it is halved as well.
-   */
-  async #cut(window: PackedWindow, cause?: SourceFault): Promise<readonly PackedWindow[]> {
-    const { job, limits } = this.#run;
-    const { source } = job;
-    const isAny = (part: PackedWindow) => !isEmptyWindow(part) && !(part.exact && part.rows === 0);
-    const pages = Math.ceil(window.rows / limits.rowLimit);
-    const middle = findMiddle(window, this.#counts);
-    const halves = middle && cutWindow({ ...window, exact: middle.exact }, [middle]).filter(isAny);
-    if (halves !== undefined && pages <= 1) return halves;
-    const axis = axisOf(this.#counts);
-    const asked = await askCuts(this.#run, window, axis, Math.max(2, pages));
-    if (asked !== undefined) {
-      const { rows, places } = asked;
-      const exact = window.exact && rows === window.rows;
-      const fits = rows <= limits.rowLimit;
-      if (pages > 1 && fits) return [{ ...window, rows, exact }];
-      if (places.length > 0) return cutWindow({ ...window, rows, exact }, places).filter(isAny);
-      if (fits && cause === undefined && this.#mayRepeat(window)) return [window];
-    }
-    if (halves !== undefined) return halves;
-    const stretches = cutStretch(limits.profile(axis), window, 2, source.grainSeconds);
-    const half = { rows: Math.ceil(window.rows / 2), exact: false };
-    if (stretches.length > 1) return stretches.map((part) => ({ ...window, ...part, ...half }));
-    throw new Fault(
-      'WINDOW_TOO_BROAD',
-      `${window.date} ${formatWindow(window)} cannot be split further, and it is still too large for the API`,
-      {
-        cause,
-        hint:
-          source.kind === 'aggregate'
-            ? 'One grain has more groups than a page holds: name further columns of the GROUP BY under `split`, or add a condition.'
-            : 'Narrow the job, for instance with `where: symbol IN (...)`.',
-      },
-    );
-  }
-
-  #mayRepeat(window: PackedWindow): boolean {
-    const name = formatWindow(window);
-    const repeats = (this.#repeated.get(name) ?? 0) + 1;
-    this.#repeated.set(name, repeats);
-    return repeats <= MAX_REPEATS;
-  }
+  if (halves !== undefined) return halves;
+  const stretches = cutStretch(limits.profile(axis), window, 2, source.grainSeconds);
+  const half = { rows: Math.ceil(window.rows / 2), exact: false };
+  if (stretches.length > 1) return stretches.map((part) => ({ ...window, ...part, ...half }));
+  throw new Fault(
+    'WINDOW_TOO_BROAD',
+    `${window.date} ${formatWindow(window)} cannot be split further, and it is still too large for the API`,
+    {
+      cause,
+      hint:
+        source.kind === 'aggregate'
+          ? 'One grain has more groups than a page holds: name further columns of the GROUP BY under `split`, or add a condition.'
+          : 'Narrow the job, for instance with `where: symbol IN (...)`.',
+    },
+  );
 }
 
 const cutsSchema = z.object({ rows: z.unknown(), cuts: z.array(z.unknown()) });

@@ -29,18 +29,9 @@ export interface CompletedDate extends CompleteRows {
   readonly counts: DayCounts;
 }
 
-interface FetchedDate {
-  readonly run: Fetching;
-  readonly stage: Stage;
-  /** Raw counts of the date. */
-  readonly first: DayCounts;
-  /** Groups counted with them, if they were. */
-  readonly firstGroups?: DayCounts | undefined;
-  /** Where an aggregating job keeps the raw counts from before its first page. */
-  readonly countsBefore: StateFile<DayCounts>;
-  /** Counts with hashes that were just made: the first round is proved by them. */
+interface KnownOfDate {
+  readonly groups?: DayCounts | undefined;
   readonly counted?: DayCounts | undefined;
-  /** Written while the source counts again. */
   readonly file?: Pick<DropFile, 'start' | 'stop'>;
 }
 
@@ -48,23 +39,24 @@ interface FetchedDate {
  * A date whose pages are staged, round by round, until the stage equals the source's counts.
  * `fetch` throws Fault `GROUP_TORN`, and `prove` `IDS_REPEATED`, when custom SQL does not fit its windows; `prove` throws
  * `SOURCE_SHRANK` when the source lost too much meanwhile.
+ * @param first raw counts of the date @param countsBefore where an aggregating job keeps those from before its first page
+ * @param known `groups` counted with them, if they were; `counted`: counts with hashes that were just made, which prove the
+ *   first round; `file`: written while the source counts again
  */
-export function fetchedDate({
-  run,
-  stage,
-  first,
-  firstGroups,
-  countsBefore,
-  counted,
-  file,
-}: FetchedDate): DateWork<CompletedDate> {
+export function fetchedDate(
+  run: Fetching,
+  stage: Stage,
+  first: DayCounts,
+  countsBefore: StateFile<DayCounts>,
+  { groups, counted, file }: KnownOfDate = {},
+): DateWork<CompletedDate> {
   const { date } = stage;
   const isGrouped = run.job.source.kind === 'aggregate';
   const differences = new Differences(run, stage);
   const count = async () => (isGrouped ? await probeGroups(run, date) : await probeRows(run, date));
   let known = first;
   let before: DayCounts | undefined;
-  let planned = isGrouped ? firstGroups : first;
+  let planned = isGrouped ? groups : first;
   let isCapped = false;
   let fresh = counted;
   return {

@@ -34,7 +34,7 @@ import { openStage, type Stage } from '../../stage/stage.ts';
 import type { DateResult } from '../../state/run-result.ts';
 import { auditSealed, compareSealed } from '../audits/source-audit.ts';
 import type { CompleteRows, DateExport, DateSource, ExportPlan, NoRows, PlannedDate, Waiting } from '../date-source.ts';
-import { DropFile } from '../seal-rows.ts';
+import { createDropFile } from '../seal-rows.ts';
 import type { DateSelection } from '../select-dates.ts';
 import { assertStillWhole, type CompletedDate, fetchedDate, lookbackDaysOf } from './fetched-date.ts';
 import { type CountedGroups, probeDates, probeJoined, probeRows } from './probe.ts';
@@ -90,11 +90,8 @@ export class TradeDates implements DateSource {
     const had = isAtEdge(date, clocks.latest(), lookbackDaysOf(api)) ? await countBefore(stage, edge) : 0;
     const pages = planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages;
     onEvent({ kind: 'date', date, rows, staged, pages });
-    const file = new DropFile(run, stage);
-    const work = fetchedDate({
-      ...{ run: api, stage, first: counts, firstGroups: planned.groups },
-      ...{ countsBefore: state.counts(date), file },
-    });
+    const file = createDropFile(run, stage);
+    const work = fetchedDate(api, stage, counts, state.counts(date), { groups: planned.groups, file });
     return {
       ...{ ...work, stage, file },
       prove: async () => {

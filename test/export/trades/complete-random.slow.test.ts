@@ -111,7 +111,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
     const counts = await probeRows(run, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
     const countsBefore = countsFile(join(folder, 'counts.json'));
-    await settle(fetchedDate({ run, stage, first: counts, countsBefore }));
+    await settle(fetchedDate(run, stage, counts, countsBefore));
     return stage;
   };
   let stage: Stage | undefined;
