@@ -223,11 +223,8 @@ async function withUnmatched(
   const unmatched = new Set(empty.filter((date) => before[date] === 'empty'));
   let unknown: readonly string[] = [];
   try {
-    const newest =
-      plan.dates
-        .map(({ date }) => date)
-        .sort()
-        .at(-1) ?? '';
+    const planned = plan.dates.map(({ date }) => date);
+    const newest = planned.sort().at(-1) ?? '';
     const { over, unsure } = fresh.length === 0 ? { over: [], unsure: [] } : await dates.findPresent(fresh, newest);
     for (const date of over) unmatched.add(date);
     unknown = unsure;

@@ -4,7 +4,7 @@
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isHalfDay, previousSessions } from '../calendar/session.ts';
-import { formatCount } from '../core/units.ts';
+import { formatCount, formatPercent } from '../core/units.ts';
 import type { BaselineCheck } from '../job/job.ts';
 import { fileKey } from '../ledger/layout.ts';
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
@@ -101,11 +101,12 @@ export async function findNewNulls(
   const found = (name: string) => (past.length > 0 ? shareOf(day, name) : unread(name) / day.rows);
   columns = columns.filter((name) => found(name) > MOST);
   if (columns.length === 0) return [];
+  const percent = (share: number) => formatPercent(share, share < WHOLE ? 3 : 1);
   const findings = columns.map((column) => {
     const share = found(column);
     const usual = Math.max(0, ...past.map((other) => shareOf(other, column)));
-    const before = past.length === 0 ? '' : `, before ${usual === 0 ? 'none' : formatPercent(usual)}`;
-    const says = `${formatPercent(share)} of "${column}" are null (${formatCount(Math.round(share * day.rows))} of ${formatCount(day.rows)})${before}`;
+    const before = past.length === 0 ? '' : `, before ${usual === 0 ? 'none' : percent(usual)}`;
+    const says = `${percent(share)} of "${column}" are null (${formatCount(share * day.rows)} of ${formatCount(day.rows)})${before}`;
     return { about: 'nulls', column, found: share, usual, says };
   });
   const sessions = past.map(({ date }) => date);
@@ -116,8 +117,4 @@ export async function findNewNulls(
 
 function shareOf({ rows, statistics }: NullCounts, name: string): number {
   return rows === 0 ? 0 : (statistics.find(({ column }) => column === name)?.nulls ?? 0) / rows;
-}
-
-function formatPercent(share: number): string {
-  return `${(share * 100).toFixed(share < WHOLE ? 3 : 1)}%`;
 }

@@ -26,23 +26,18 @@ export function sealedCopy(path: string): string {
   return `${path}.sealed`;
 }
 
-interface SealedComparison {
-  /** Whether the new file equals the sealed one. */
-  readonly unchanged: boolean;
-  /** `null` when a sealed file is damaged or missing and cannot be compared. */
-  readonly changes: DropChanges | null;
-  /** Why the new rows should not replace the sealed ones; `undefined` if they may. */
-  readonly doubt: string | undefined;
-}
-
-/** @param path of the new file @param kept its rows that the source no longer has */
+/**
+ * @param path of the new file @param kept its rows that the source no longer has
+ * @returns `unchanged`: whether it equals the sealed file; `changes`: `null` when that one is damaged or missing; `doubt`: why
+ *   the new rows should not replace the sealed ones
+ */
 export async function compareWithSealed(
   run: ExportRun,
   sealed: Manifest,
   draft: ManifestDraft,
   path: string,
   kept: number,
-): Promise<SealedComparison> {
+) {
   const { engine, ledger, signal } = run;
   const { job } = run.opened;
   const copy = sealedCopy(path);
@@ -119,14 +114,14 @@ async function judgeTrades(
   sides: Sides,
   plain: DropChanges,
   kept: number,
-): Promise<Pick<SealedComparison, 'doubt'> & { readonly changes: DropChanges }> {
+) {
   const matched =
     plain.added === 0
       ? { rekeyed: 0, repeated: 0, shared: 0 }
       : await matchTrades(run.engine, sides.before, sides.after);
   const rekeyed = Math.min(matched.rekeyed, plain.added, plain.removed);
   const [added, removed] = [plain.added - rekeyed, plain.removed - rekeyed];
-  const changes = { ...plain, added, removed, ...(rekeyed > 0 ? { rekeyed } : {}) };
+  const changes: DropChanges = { ...plain, added, removed, ...(rekeyed > 0 ? { rekeyed } : {}) };
   const had = sealed.rows;
   let lost = removed + kept;
   if (judgeSum(had, lost) !== undefined) lost -= await countMoved(run, sealed, path, sides);

@@ -11,7 +11,8 @@ import {
   OPEN_HALF_HOUR,
   shareOfHours,
 } from '../calendar/session.ts';
-import { formatCount, formatDollars } from '../core/units.ts';
+import { formatMinute } from '../calendar/wall-clock.ts';
+import { formatCount, formatDollars, formatPercent } from '../core/units.ts';
 import type { BaselineCheck } from '../job/job.ts';
 import type { CheckResult } from '../ledger/manifest.ts';
 
@@ -166,7 +167,7 @@ function findVolume(usual: Usual, symbol: string, [low, high]: readonly [number,
     });
   };
   add('rows', shape.trades, usual.tradesOf(symbol) * usual.scale, (found, expected) => {
-    return `${who} has ${formatCount(Math.round(found))} trades, usually ${formatCount(Math.round(expected))}`;
+    return `${who} has ${formatCount(found)} trades, usually ${formatCount(expected)}`;
   });
   if (shape.premium !== null) {
     add('premium', shape.premium, usual.premiumOf(symbol) * usual.scale, (found, expected) => {
@@ -186,7 +187,7 @@ function findEarly(usual: Usual, symbol: string, allowedSeconds: number): readon
   return [
     {
       ...{ about: 'last-trade', symbol, found: now, usual: before },
-      says: `${whose} ${formatTime(shape.lastTrade)}, ${minutes} minutes before the close`,
+      says: `${whose} ${formatMinute(shape.lastTrade)}, ${minutes} minutes before the close`,
     },
   ];
 }
@@ -256,20 +257,13 @@ function findNulls(today: DayShape, past: readonly DayShape[], allowed: number):
     const found = shareOf(today, column);
     const expected = median(past.map((day) => shareOf(day, column)));
     if (found - expected <= allowed) return [];
-    const percent = (share: number) => `${(share * 100).toFixed(1)}%`;
-    const says = `${percent(found)} of "${column}" are null, usually ${percent(expected)}`;
+    const says = `${formatPercent(found)} of "${column}" are null, usually ${formatPercent(expected)}`;
     return [{ about: 'nulls', column, found, usual: expected, says }];
   });
 }
 
 function listSymbols(names: readonly string[]): string {
   return `${names.slice(0, SHOWN_SYMBOLS).join(', ')}${names.length > SHOWN_SYMBOLS ? ', …' : ''}`;
-}
-
-/** `15:32`. */
-function formatTime(second: number): string {
-  const minutes = Math.floor(second / 60);
-  return `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
 }
 
 function median(values: readonly number[]): number {
