@@ -24,7 +24,10 @@ interface Contract {
 }
 
 const MONDAY = '2026-11-16';
-const job = parseJob('c.yaml', 'name: chain\nsource: {api: chain, symbols: [SPX]}\ndrop: {to: out, dataset: chain}\n');
+const job = parseJob(
+  'c.yaml',
+  'name: chain\nsource: {api: chain, symbols: [SPX]}\ndrop: {to: out, dataset: chain}\nfamilies: {SPX: [SPX]}\n',
+);
 let engine: Engine;
 let limits: ApiLimits;
 
