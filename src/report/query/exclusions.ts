@@ -27,16 +27,12 @@ const MAX_LISTED = 20_000;
 /** The row's number in its file, which the engine need not read from the file. */
 const PLACE = '_row_number';
 
-type RecordedRow = Readonly<Record<'recorded' | 'unpriced' | 'unsized' | 'uncoded' | 'cancels' | 'late', number>> &
-  Readonly<Record<'recordedPremium' | 'cancelPremium' | 'latePremium', Amount>>;
+type RecordedRow = Readonly<Record<'recorded' | 'cancels' | 'late', Tally>> &
+  Readonly<Record<'unpriced' | 'unsized' | 'uncoded', number>>;
 
-interface CancelledRow {
-  readonly prints: number;
-  readonly printsPremium: Amount;
-  readonly late: number;
-  readonly latePremium: Amount;
-  readonly places: readonly number[];
-}
+const NOTHING: Tally = { trades: 0, premium: 0 };
+
+type CancelledRow = Readonly<Record<'prints' | 'late', Tally>> & { readonly places: readonly number[] };
 
 interface CountedRecords {
   readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds' | 'otherHours'>;
@@ -51,40 +47,33 @@ interface CountedRecords {
 /** One pass over a few columns; if there are cancel messages, another one over the key's columns. */
 export async function queryExclusions(file: DropSource): Promise<CountedRecords> {
   const isCoded = CODES.map(([, condition]) => condition).join(' AND ');
-  const [recorded] = await file.known<RecordedRow>(
-    `SELECT count(*) AS recorded, sum(${KNOWN_PREMIUM}) AS recorded_premium,
+  const [row] = await file.known<RecordedRow>(
+    `SELECT ${tally('true', 'recorded')}, ${tally(IS_CANCEL, 'cancels')}, ${tally(IS_LATE, 'late')},
        count(*) - count(${KNOWN_PREMIUM}) AS unpriced, count(*) - count(size) AS unsized,
-       sum(CASE WHEN ${isCoded} THEN 0 ELSE 1 END) AS uncoded,
-       ${tally(IS_CANCEL, 'cancels', 'cancel_premium')}, ${tally(IS_LATE, 'late', 'late_premium')}
+       sum(CASE WHEN ${isCoded} THEN 0 ELSE 1 END) AS uncoded
      FROM ${file.table}`,
   );
-  const cancels = recorded?.cancels ?? 0;
-  const late = recorded?.late ?? 0;
-  const cancelled = cancels === 0 ? undefined : await queryCancelled(file);
-  const prints = cancelled?.prints ?? 0;
-  const lateReports = readTally(late, recorded?.latePremium);
+  const { cancels, late, recorded } = row ?? { cancels: NOTHING, late: NOTHING, recorded: NOTHING };
+  const cancelled = cancels.trades === 0 ? undefined : await queryCancelled(file);
+  const { prints } = cancelled ?? { prints: NOTHING };
   return {
     exclusions: {
-      cancelMessages: readTally(cancels, recorded?.cancelPremium),
-      cancelledPrints: readTally(prints, cancelled?.printsPremium),
-      unmatchedCancels: cancels - prints,
-      lateReports: subtract(lateReports, readTally(cancelled?.late ?? 0, cancelled?.latePremium)),
-      recorded: readTally(recorded?.recorded ?? 0, recorded?.recordedPremium),
+      cancelMessages: cancels,
+      cancelledPrints: prints,
+      unmatchedCancels: cancels.trades - prints.trades,
+      lateReports: subtract(late, cancelled?.late ?? NOTHING),
+      recorded,
     },
-    condition: cancels + late === 0 ? null : buildCondition(file.table, cancelled),
-    hasGaps: (recorded?.unpriced ?? 0) + (recorded?.unsized ?? 0) > 0,
-    hasUnknownCodes: (recorded?.uncoded ?? 0) > 0,
+    condition: cancels.trades + late.trades === 0 ? null : buildCondition(file.table, cancelled),
+    hasGaps: (row?.unpriced ?? 0) + (row?.unsized ?? 0) > 0,
+    hasUnknownCodes: (row?.uncoded ?? 0) > 0,
   };
 }
 
-/** Counts the records that satisfy a condition and sums their premiums; the sum is null if none has a premium. */
-function tally(condition: string, trades: string, premium: string): string {
-  return `countIf(${condition}) AS ${trades}, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}) AS ${premium}`;
-}
-
-/** Without trades the premium is 0; it is unknown if none of them has one. */
-function readTally(trades: number, premium: Amount | undefined): Tally {
-  return { trades, premium: trades === 0 ? 0 : (premium ?? null) };
+/** The records that satisfy a condition, and their premium: 0 without any, unknown if none of them has one. */
+function tally(condition: string, name: string): string {
+  const premium = `if(countIf(${condition}) = 0, 0, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}))`;
+  return `CAST((countIf(${condition}), ${premium}), 'Tuple(trades UInt64, premium Nullable(Float64))') AS ${name}`;
 }
 
 function subtract(whole: Tally, part: Tally): Tally {
@@ -97,16 +86,15 @@ function subtract(whole: Tally, part: Tally): Tally {
 async function queryCancelled(file: DropSource): Promise<CancelledRow | undefined> {
   const query = buildCancelledQuery(file.table, [PLACE, 'premium', 'option_activity_type']);
   const [row] = await file.known<CancelledRow>(
-    `SELECT count(*) AS prints, sumOrNull(${KNOWN_PREMIUM}) AS prints_premium, ${tally(IS_LATE, 'late', 'late_premium')},
-       groupArray(${MAX_LISTED})(${PLACE}) AS places
+    `SELECT ${tally('true', 'prints')}, ${tally(IS_LATE, 'late')}, groupArray(${MAX_LISTED})(${PLACE}) AS places
      FROM (${query})`,
   );
   return row;
 }
 
 function buildCondition(table: string, cancelled: CancelledRow | undefined): string {
-  if (cancelled === undefined || cancelled.prints === 0) return buildCountedCondition(null);
-  const isListed = cancelled.prints <= MAX_LISTED;
+  if (cancelled === undefined || cancelled.prints.trades === 0) return buildCountedCondition(null);
+  const isListed = cancelled.prints.trades <= MAX_LISTED;
   const list = isListed ? cancelled.places.join(', ') : buildCancelledQuery(table, [PLACE]);
   return buildCountedCondition({ name: PLACE, list });
 }
@@ -148,13 +136,13 @@ export async function queryUnknownCodes(source: DropSource): Promise<readonly Un
  * @param file all records @param source the counted records
  */
 export async function querySharedIds(file: DropSource, source: DropSource): Promise<Tally> {
-  let shared: Tally = { trades: 0, premium: 0 };
+  let shared = NOTHING;
   for (const pass of await listPasses(file, file.table, 'id')) {
     const repeated = `SELECT id FROM ${file.table} WHERE ${pass} GROUP BY id HAVING count() > 1`;
-    const [found] = await source.known<Tally>(
-      `SELECT count() AS trades, sum(premium) AS premium FROM ${source.table} WHERE ${pass} AND (id = '' OR id IN (${repeated}))`,
+    const [found] = await source.known<{ readonly shared: Tally }>(
+      `SELECT ${tally('true', 'shared')} FROM ${source.table} WHERE ${pass} AND (id = '' OR id IN (${repeated}))`,
     );
-    const { trades, premium } = readTally(found?.trades ?? 0, found?.premium);
+    const { trades, premium } = found?.shared ?? NOTHING;
     const isKnown = shared.premium !== null && premium !== null;
     shared = { trades: shared.trades + trades, premium: isKnown ? (shared.premium ?? 0) + premium : null };
   }
@@ -170,7 +158,6 @@ type PlaceRow = Tally & { readonly session: string; readonly segment: string };
 
 const SEGMENT_SUMMARY =
   'symbol String, session_date String, segment String, trades Float64, total_premium Nullable(Float64)';
-const NOTHING: Tally = { trades: 0, premium: 0 };
 
 /**
  * What a session has beside the hours of its report: the night before it, which starts when the session before has ended, and
