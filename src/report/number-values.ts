@@ -6,6 +6,7 @@
 import { type Amount, divide, type EngineNumber, readAmount } from './amount.ts';
 import {
   type Compared,
+  forCompared,
   KEY_NUMBERS,
   NUMBERS,
   type NumberSource,
@@ -132,8 +133,7 @@ export const COMPARED_SQL: readonly ColumnSql[] = KEY_NUMBERS.map(({ quotient, .
 /** The key numbers of a date. */
 export function readKeyNumbers(headline: Premium, volumeAboveOpenInterest: Amount): Readonly<Record<Compared, Amount>> {
   const values = { ...headline, volumeAboveOpenInterest };
-  const entries = KEY_NUMBERS.map((number) => [number.key, readValue(number, values)]);
-  return Object.fromEntries(entries) as Record<Compared, Amount>; // One entry for each of `Compared`.
+  return forCompared((number) => readValue(number, values));
 }
 
 function readValue({ key, quotient }: ReportedNumber, values: Readonly<Record<string, Amount>>): Amount {

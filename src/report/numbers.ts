@@ -269,7 +269,13 @@ function placeOf({ key }: Pick<ReportedNumber, 'key'>): number {
   return NUMBERS.findIndex((number) => number.key === key);
 }
 
-export const COMPARED = KEY_NUMBERS.map(({ key }) => key);
+/** One value for each of them. */
+export function forCompared<Value>(read: (number: (typeof KEY_NUMBERS)[number], place: number) => Value) {
+  return Object.fromEntries(KEY_NUMBERS.map((number, place) => [number.key, read(number, place)])) as Record<
+    Compared,
+    Value
+  >;
+}
 
 function orderOf({ sum, unit }: NumberRow): number {
   if (sum === undefined) return 2;

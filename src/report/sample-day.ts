@@ -2,8 +2,8 @@
  * A made-up day, for checking a job's own templates without data. Pure. Its symbol looks like markup: a template that prints
  * it unescaped is found.
  */
-import type { BigTrade, Change, Driver, Exposure, FlowReport, SymbolExposure, SymbolFlow } from './model.ts';
-import { COMPARED, type Compared, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+import type { BigTrade, Driver, Exposure, FlowReport, SymbolExposure, SymbolFlow } from './model.ts';
+import { forCompared, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
 
 /** An element that no template has. */
 export const SAMPLE_MARKUP = '<sample-markup>';
@@ -30,7 +30,6 @@ export function buildSampleDay(dataset: string): FlowReport {
   const driver: Driver = {
     ...{ symbol: SYMBOL, right: 'puts', expirationDate: '2026-01-16', premium: 2e8, bullish: 2e7, bearish: 1.4e8 },
   };
-  const changes = COMPARED.map((name): [Compared, Change] => [name, { latest: 3e8, previous: 2.5e8, mean: 2.8e8 }]);
   const tally = { trades: 41, premium: 1_310_000 };
   return {
     ...{ kind: 'flow', job: 'sample', createdAt: `${DATE}T21:32:00.000Z` },
@@ -49,7 +48,7 @@ export function buildSampleDay(dataset: string): FlowReport {
     comparison: {
       ...{ previousDate: BEFORE, meanDates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },
       pastShares: [],
-      changes: Object.fromEntries(changes) as Record<Compared, Change>, // One for each.
+      changes: forCompared(() => ({ latest: 3e8, previous: 2.5e8, mean: 2.8e8 })),
     },
     expiries: (['0DTE', 'week', 'month', 'later', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
     moneyness: (['ITM', 'ATM', 'OTM', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
@@ -102,14 +101,12 @@ export function buildDoubtfulDay(dataset: string): FlowReport {
 export function buildEmptyDay(dataset: string): FlowReport {
   const day = buildSampleDay(dataset);
   const empty = clear(day);
-  const changes = COMPARED.map((name): [Compared, Change] => [name, { latest: 0, previous: null, mean: null }]);
   return {
     ...empty,
     drop: { ...day.drop, rows: 0, min_time: null, max_time: null },
     comparison: {
-      ...empty.comparison,
-      previousDate: null,
-      changes: Object.fromEntries(changes) as Record<Compared, Change>, // One for each.
+      ...{ ...empty.comparison, previousDate: null },
+      changes: forCompared(() => ({ latest: 0, previous: null, mean: null })),
     },
     drivers: { bullish: null, bearish: null, top: [] },
     exposure: { ...empty.exposure, lead: null },

@@ -4,7 +4,7 @@ import { compareReports, findReasonToSkip, isFulfilled } from '../../src/deliver
 import type { ReportCondition } from '../../src/job/job.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { readReportNumber } from '../../src/report/number-values.ts';
-import { COMPARED, REPORT_NUMBERS, type ReportNumber } from '../../src/report/numbers.ts';
+import { forCompared, REPORT_NUMBERS, type ReportNumber } from '../../src/report/numbers.ts';
 
 interface Numbers {
   readonly headline?: Partial<FlowReport['headline']>;
@@ -28,7 +28,7 @@ function createReport({ headline = {}, gex = {}, previous = 800, unusual = 2, da
     unusual: Array.from({ length: unusual }, () => ({})),
     comparison: {
       changes: {
-        ...Object.fromEntries(COMPARED.map((name) => [name, unknown])),
+        ...forCompared(() => unknown),
         total: { latest: all.total, previous, mean: null },
       },
     },

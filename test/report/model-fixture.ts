@@ -19,7 +19,7 @@ import type {
   UnusualSymbol,
 } from '../../src/report/model.ts';
 import { readKeyNumbers } from '../../src/report/number-values.ts';
-import { COMPARED, type Compared, type PremiumPart } from '../../src/report/numbers.ts';
+import { forCompared, type PremiumPart } from '../../src/report/numbers.ts';
 import { type KnownExposure, type KnownGex, type KnownPremium, known } from './known.ts';
 
 /** What makes the sums of one day or symbol: the total in dollars, the rest fractions of it. */
@@ -186,9 +186,9 @@ export function createComparison(
   factors: { previous: number; mean: number } | null,
 ): Comparison {
   const latest = readKeyNumbers(headline, headline.total * 0.31);
-  const changes = COMPARED.map((name, index): [Compared, Change] => {
+  const changes = forCompared<Change>(({ key: name }, index) => {
     const value = latest[name];
-    if (factors === null) return [name, { latest: value, previous: null, mean: null }];
+    if (factors === null) return { latest: value, previous: null, mean: null };
     // Calls and puts of the past differ in share as well as in size, or the sentences would have nothing to say.
     const drift =
       name === 'calls' || name === 'callShare'
@@ -202,7 +202,7 @@ export function createComparison(
       const whole = name.endsWith('Share') || name.startsWith('putCall') ? 1 : factor;
       return value === null ? headline.total : value * whole * drift;
     };
-    return [name, { latest: value, previous: past(factors.previous), mean: past(factors.mean) }];
+    return { latest: value, previous: past(factors.previous), mean: past(factors.mean) };
   });
   return {
     previousDate: factors === null ? null : '2026-11-18',
@@ -210,7 +210,7 @@ export function createComparison(
     meanDates: factors === null ? [] : ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'],
     degradedDates: [],
     pastShares: [],
-    changes: Object.fromEntries(changes) as Record<Compared, Change>,
+    changes,
   };
 }
 

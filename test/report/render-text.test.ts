@@ -12,7 +12,7 @@ import { formatDate, formatDay, formatInstant, formatNearDay, formatShortDay } f
 import { formatSignedDollars } from '../../src/core/units.ts';
 import { buildChangeRows, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
 import type { Change } from '../../src/report/model.ts';
-import { COMPARED, type Compared } from '../../src/report/numbers.ts';
+import { type Compared, forCompared, KEY_NUMBERS } from '../../src/report/numbers.ts';
 import { describeEarnings, describeSession, formatStrike } from '../../src/report/text/captions.ts';
 import {
   cleanCode,
@@ -30,9 +30,9 @@ const day = createPremium({ total: 1000 });
 /** The row of one number, everything else being unknown. */
 function readRow(key: Compared, change: Change) {
   const empty = { latest: null, previous: null, mean: null };
-  const changes = Object.fromEntries(COMPARED.map((name) => [name, name === key ? change : empty]));
-  const comparison = { ...createComparison(day, null), changes: changes as Record<Compared, Change> };
-  const row = buildChangeRows(comparison, COMPARED).find(({ mean }) => mean !== '–');
+  const changes = forCompared<Change>((number) => (number.key === key ? change : empty));
+  const comparison = { ...createComparison(day, null), changes };
+  const row = buildChangeRows(comparison, [key]).find(({ mean }) => mean !== '–');
   if (row === undefined) throw new RangeError(`${key} is in no row`);
   return row;
 }
@@ -84,7 +84,8 @@ describe('a change', () => {
   });
 
   it('has a row for every number that is compared', () => {
-    expect(buildChangeRows(createComparison(day, null), COMPARED)).toHaveLength(COMPARED.length);
+    const keys = KEY_NUMBERS.map((number) => number.key);
+    expect(buildChangeRows(createComparison(day, null), keys)).toHaveLength(keys.length);
   });
 
   it('of the total names what it is compared with', () => {

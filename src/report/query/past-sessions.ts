@@ -11,9 +11,9 @@ import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import { FEWEST_IN_MEAN } from '../key-numbers.ts';
-import type { Change, Comparison } from '../model.ts';
+import type { Comparison } from '../model.ts';
 import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
-import { type Compared, KEY_NUMBERS, type Premium } from '../numbers.ts';
+import { type Compared, forCompared, type Premium } from '../numbers.ts';
 import { IN_REPORT_SEGMENTS } from '../records.ts';
 
 /** Sessions in the mean. */
@@ -60,11 +60,7 @@ export async function queryHistory(
   if (past.length === 0) return { sessions: [], numbers: new Map() };
   const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(selectSessions(past));
   const numbers = new Map(
-    rows.map((row) => {
-      const entries = KEY_NUMBERS.map(({ key, name }) => [key, readNumber(row[`of_${name}`] ?? null)]);
-      // One entry for each of `Compared`.
-      return [String(row['session']), Object.fromEntries(entries) as Record<Compared, Amount>] as const;
-    }),
+    rows.map((row) => [String(row['session']), forCompared(({ name }) => readNumber(row[`of_${name}`] ?? null))]),
   );
   return { sessions: past.filter(({ date }) => numbers.has(date)), numbers };
 }
@@ -138,10 +134,6 @@ export function buildComparison(
   const oldest = meanDates.at(-1);
   const latest = readKeyNumbers(headline, volumeAboveOpenInterest);
   const read = (session: string | undefined, key: Compared) => numbers.get(session ?? '')?.[key] ?? null;
-  const changes = KEY_NUMBERS.map(({ key }): [Compared, Change] => [
-    key,
-    { latest: latest[key], previous: read(previous?.date, key), mean: read(MEAN, key) },
-  ]);
   return {
     previousDate: previous?.date ?? null,
     share: sessions.find(({ share = 1 }) => share !== 1)?.share,
@@ -152,6 +144,8 @@ export function buildComparison(
       .reverse(),
     degradedDates: sessions.filter(({ isDegraded }) => isDegraded === true).map(({ date }) => date),
     pastShares: meanDates.map((date) => ({ calls: read(date, 'callShare'), puts: read(date, 'putShare') })),
-    changes: Object.fromEntries(changes) as Record<Compared, Change>, // One entry for each of `Compared`.
+    changes: forCompared(({ key }) => ({
+      ...{ latest: latest[key], previous: read(previous?.date, key), mean: read(MEAN, key) },
+    })),
   };
 }

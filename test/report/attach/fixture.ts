@@ -1,7 +1,7 @@
 /** Flow reports of fixed days for the tests of the attachments, made from `model-fixture.ts`: what their files are to show. */
 
-import type { BigTrade, Change, FlowReport, HalfHour, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
-import { COMPARED, type Compared } from '../../../src/report/numbers.ts';
+import type { BigTrade, FlowReport, HalfHour, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
+import { forCompared } from '../../../src/report/numbers.ts';
 import { pickDay } from '../days.ts';
 import {
   createPremium,
@@ -61,11 +61,6 @@ function createBigTrade(index: number, symbol: string): BigTrade {
   });
 }
 
-function createChanges(change: Change): Readonly<Record<Compared, Change>> {
-  const entries = COMPARED.map((key) => [key, change] as const);
-  return Object.fromEntries(entries) as Record<Compared, Change>;
-}
-
 /** @param symbols underlyings of the day, largest first */
 export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']): FlowReport {
   const flows = symbols.map((symbol, index) => createFlow(symbol, index + 1));
@@ -95,7 +90,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       degradedDates: [],
       pastShares: [],
       changes: {
-        ...createChanges({ latest: 0.1, previous: 1 / 3, mean: null }),
+        ...forCompared(() => ({ latest: 0.1, previous: 1 / 3, mean: null })),
         total: { latest: 1_240_000_000.25, previous: 1.1e9, mean: 1.05e9 },
       },
     },
