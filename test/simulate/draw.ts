@@ -13,9 +13,9 @@ import {
   NO_OVERRIDE,
   OPEN_SECOND,
 } from '../../src/calendar/session.ts';
-import { addDays, formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
+import { addDays, formatSecond, parseSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { expiresAt } from '../../src/plan/dates.ts';
+import { expiresAt, leavesAt } from '../../src/plan/dates.ts';
 import type { MailFault } from '../chaos/mail.ts';
 import { createRow, LIFE_MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
 import { drawFault, type Fault, type FaultKind } from '../support/fault-plan.ts';
@@ -52,8 +52,15 @@ export type LifeEvent =
   | { readonly atMs: number; readonly kind: 'lag'; readonly behind: string | undefined }
   | { readonly atMs: number; readonly kind: 'run'; readonly trouble: DrawnTrouble | undefined };
 
+/** How the source dates the trades of an evening: by their own day, or by the session that they belong to. */
+export type Evenings = 'own-day' | 'session';
+
 export interface DrawnLife {
   readonly seed: number;
+  /** Set in a life whose market trades all segments. */
+  readonly evenings?: Evenings | undefined;
+  /** When the first row of a date leaves the lookback. */
+  readonly expiryOf: (date: string) => number;
   readonly job: SqlJob;
   readonly rowLimit: number;
   readonly calendar: CalendarOverride;
@@ -80,6 +87,8 @@ const LAST = '2027-01-29';
 const END_SECONDS = [36_000, 46_700, 57_590] as const;
 const END_ROW = 90_000;
 const EVENING_SECOND = 17.5 * 3600;
+/** 20:15 of the evening before. */
+const EVENING_BEFORE_SECOND = -3.75 * 3600;
 /** A run of a small day takes about so many steps; what is drawn beyond them does not happen. */
 const STEPS = 420;
 const STORE_OPERATIONS = 90;
@@ -129,7 +138,37 @@ const MOST_MINUTES = 60;
 /** How often a move is of all rows of a date: re-keyed, loaded twice, gone. */
 const MANY_SHARE = 0.15;
 
-export function drawLife(seed: number): DrawnLife {
+/** Half of the lives with all segments have mails: these tell what a quiet extension must not send. */
+const SEGMENTS_NARROW_SHARE = 0.5;
+/** Rows of an evening, a night, a morning and a curb, by their first and last second. */
+const SEGMENTS = [
+  ['evening', '20:16:00', '23:59:00'],
+  ['night', '00:05:00', '07:25:00'],
+  ['morning', '07:31:00', '09:24:00'],
+  ['curb', '16:20:00', '16:59:30'],
+] as const;
+const FIRST_OTHER = 500;
+
+/** Rows of the segments around regular trading. The curb of a half day is at the time of others, in which it may have one. */
+function drawSegments(random: () => number, date: string, evenings: Evenings, first: number): readonly TableRow[] {
+  const rows: TableRow[] = [];
+  for (const [segment, from, to] of SEGMENTS) {
+    const [start, end] = [parseSecond(from), parseSecond(to)];
+    for (let left = 1 + Math.floor(random() * 4); left > 0; left -= 1) {
+      const second = start + Math.floor(random() * (end - start));
+      const isBefore = segment === 'evening' && evenings === 'session';
+      const time = `${isBefore ? addDays(date, -1) : date} ${formatSecond(second)}`;
+      const symbol = segment === 'morning' ? 'NVDA' : 'SPX';
+      rows.push(
+        createRow(date, first + rows.length, second, { time, symbol, option_symbol: `${symbol}261218C00100000` }),
+      );
+    }
+  }
+  return rows;
+}
+
+/** @param evenings absent: the market trades in regular trading alone, as it does with them but for the further rows */
+export function drawLife(seed: number, evenings?: Evenings): DrawnLife {
   const random = createRandom(Math.imul(seed, 2_654_435_761));
   const below = (most: number) => Math.floor(random() * most);
   const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
@@ -140,6 +179,9 @@ export function drawLife(seed: number): DrawnLife {
   // Of its own, so that the rest of a life is the same with it and without.
   const lagRandom = createRandom(Math.imul(seed, 1_597_334_677));
   const isLagging = lagRandom() < LAGGING_SHARE;
+  const segmentRandom = createRandom(Math.imul(seed, 668_265_263));
+  const expiryOf = (date: string) =>
+    evenings === undefined ? expiresAt(date) : leavesAt(date, evenings === 'session' ? EVENING_BEFORE_SECOND : 0);
   const dates: readonly string[] = isLagging
     ? near.filter((date) => !isHalfDay(date)).slice(0, LIKE_DATES)
     : [...new Set(Array.from({ length: count }, () => pick(near)))].sort();
@@ -169,8 +211,9 @@ export function drawLife(seed: number): DrawnLife {
     }
     for (let k = 0, most = isLagging ? 60 + below(20) : 0; k < most; k += 1)
       rows.push(createRow(date, number * 1000 + size + k, close - 1 - Math.floor((k * END_MINUTES * 60) / most)));
+    if (evenings !== undefined) rows.push(...drawSegments(segmentRandom, date, evenings, number * 1000 + FIRST_OTHER));
     const evening = parseWallClock(date, EVENING_SECOND);
-    const expiry = expiresAt(date);
+    const expiry = expiryOf(date);
     const isLate = isLagging && date === last;
     events.push(...drawLags(lagRandom, { date, close, evening }, isLate ? 'seen' : isLagging ? 'none' : 'any'));
     const isCared = random() < 0.85 || isLagging;
@@ -199,7 +242,8 @@ export function drawLife(seed: number): DrawnLife {
     events.push({ atMs, kind: 'run', trouble: random() < 0.8 ? drawTrouble() : undefined });
   }
   events.push({ atMs: endMs, kind: 'run', trouble: undefined });
-  const isNarrow = random() < (isLagging ? LAGGING_NARROW_SHARE : NARROW_SHARE);
+  const narrowShare = isLagging ? LAGGING_NARROW_SHARE : NARROW_SHARE;
+  const isNarrow = random() < (evenings === undefined ? narrowShare : SEGMENTS_NARROW_SHARE);
   const recipients = isNarrow ? [] : ['a@example.com', 'b@example.com'].slice(0, 1 + below(2));
   const correctAbove = pick([0.01, 0.01, 0.1, 1]);
   const text = `name: life
@@ -209,7 +253,17 @@ drop: {to: out, dataset: trades}
 ${isNarrow ? '' : `reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]`}
 `;
   return {
-    ...{ seed, rowLimit: (isLagging ? 40 : 10) + below(25), calendar, dates: open, cared, recipients, correctAbove },
+    ...{
+      seed,
+      evenings,
+      expiryOf,
+      rowLimit: (isLagging ? 40 : 10) + below(25),
+      calendar,
+      dates: open,
+      cared,
+      recipients,
+      correctAbove,
+    },
     ...{ rows, startMs, lagging: isLagging ? last : undefined },
     job: parseSqlJob('life.yaml', text),
     events: events.sort((a, b) => a.atMs - b.atMs),

@@ -5,6 +5,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { formatWallClock } from '../../src/calendar/wall-clock.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { readMailed } from '../chaos/judge.ts';
 import { type ApiRow, readWithDuckDb } from '../support/drop.ts';
@@ -21,7 +22,8 @@ export interface TakenInRun {
 }
 
 export interface Lived {
-  readonly drawn: Pick<DrawnLife, 'job' | 'dates' | 'cared' | 'recipients'> & Partial<Pick<DrawnLife, 'lagging'>>;
+  readonly drawn: Pick<DrawnLife, 'job' | 'dates' | 'cared' | 'recipients'> &
+    Partial<Pick<DrawnLife, 'lagging' | 'evenings'>>;
   /** Runs, by number, that began while the source lacked the last rows of a date. */
   readonly behind?: ReadonlySet<number>;
   readonly storeFolder: string;
@@ -38,6 +40,8 @@ export interface Verdict {
   readonly lost: number;
 }
 
+/** Of the source. */
+const DELAY_MS = 15 * 60_000;
 /** Headers and records have whole seconds. */
 const CLOCK_MS = 1_000;
 
@@ -54,6 +58,7 @@ interface Sealed {
   readonly condition: string;
   readonly degraded_reason?: string;
   readonly held?: string;
+  readonly changes?: { readonly extended?: boolean } | null;
 }
 
 /** Rows that may be gone, or repeat others, without a doubt: the lives' dates are small. */
@@ -196,7 +201,9 @@ function compareRows(
   const difference = last && describeDifference(drop, last, versions);
   if (manifest.held !== undefined) {
     // It has the rows of an earlier state, and the source was in one that is no news to it.
-    const isState = versions.some((version) => describeDifference(drop, version, versions) === undefined);
+    // The rows of an evening that come while it is held are not taken over either.
+    const isOfDay = ({ time }: TradeRow) => String(time) >= `${date} 09:30` && String(time) < `${date} 16:15`;
+    const isState = versions.some((version) => describeDifference(drop, version, versions, isOfDay) === undefined);
     const isDoubtful = versions.some(({ rows: has }) => {
       const gone = [...drop.keys()].filter((id) => !has.has(id)).length;
       return gone > FEW_GONE || [...has.keys()].filter((id) => !drop.has(id)).length > FEW_REPEATED;
@@ -220,9 +227,19 @@ function compareRows(
     return kept > 0 || isFresh || isClaimed ? { isLast } : fail(`equals the source, and ${audited}`);
   }
   if (drawn.cared.has(date) && isPresent) return fail(`differs from the source: ${difference}`);
-  if (!versions.some((version) => describeDifference(drop, version, versions) === undefined))
+  const isDue = dueAt(manifest.sealed_at, manifest.degraded_reason);
+  if (!versions.some((version) => describeDifference(drop, version, versions, isDue) === undefined))
     return fail(`equals no state that the source was in: ${difference}`);
-  return isClaimed && isPresent ? fail(`differs, and ${audited}: ${difference}`) : { isLast };
+  const isSeen = dueAt(audit?.audited_at ?? manifest.sealed_at, manifest.degraded_reason);
+  const unseen = last && describeDifference(drop, last, versions, isSeen);
+  return isClaimed && isPresent && unseen ? fail(`differs, and ${audited}: ${difference}`) : { isLast };
+}
+
+/** Which rows were visible at an instant: not those to come, and of a degraded date not those that it says have left. */
+function dueAt(instant: string, reason = ''): (values: TradeRow) => boolean {
+  const until = formatWallClock(Date.parse(instant) - DELAY_MS);
+  const since = /rows before (\S+ \S+) \(exchange/.exec(reason)?.[1] ?? '';
+  return ({ time }) => String(time) < until && String(time) >= since;
 }
 
 /** Rows that the source had once may be there as they were: a job may keep them, and says so. */
@@ -230,8 +247,9 @@ function describeDifference(
   drop: ReadonlyMap<string, ApiRow>,
   { rows }: Version,
   all: readonly Version[],
+  isDue: (values: TradeRow) => boolean = () => true,
 ): string | undefined {
-  const lacking = [...rows.keys()].filter((id) => !drop.has(id));
+  const lacking = [...rows].filter(([id, values]) => !drop.has(id) && isDue(values)).map(([id]) => id);
   const altered = [...rows]
     .filter(([id, values]) => drop.has(id) && !isSameRow(drop.get(id), values))
     .map(([id]) => id);
@@ -292,13 +310,23 @@ async function judgeMails(lived: Lived): Promise<readonly string[]> {
     if (ids.size > 1) problems.push(`${key} was mailed under ${ids.size} Message-IDs`);
   for (const date of drawn.dates) {
     const of = (revision: number) => mails.filter(({ messageId }) => messageId.includes(`.${date}.r${revision}.`));
-    for (const { revision, held } of await readRevisions(storeFolder, date)) {
+    for (const { revision, held, changes } of await readRevisions(storeFolder, date)) {
       const before = Array.from({ length: revision - 1 }, (_, index) => of(index + 1)).flat();
       // Who got no mail of the date that the worker knows of gets that of the held revision: its rows are the sealed ones.
       const isNews = ({ to }: { to: string }) =>
         revision === 1 || before.some((sent) => sent.to === to && !isUnsure(runs[sent.run]?.faults ?? []));
       if (held !== undefined && of(revision).some(isNews))
         problems.push(`${date} r${revision} was mailed, and it is held: ${held}`);
+      if (changes?.extended && of(revision).some((sent) => before.some((one) => one.to === sent.to)))
+        problems.push(`${date} r${revision} was mailed again, and only has rows of other segments more`);
+    }
+    // A date whose rows stay as they are has one mail, whenever its rows come.
+    for (const to of lived.versions(date).length > 1 ? [] : drawn.recipients) {
+      const ids = new Set(
+        mails.flatMap((mail) => (mail.to === to && readMailed(mail.messageId).date === date ? [mail.messageId] : [])),
+      );
+      if (drawn.evenings !== undefined && ids.size > 1)
+        problems.push(`${to} got ${ids.size} mails of ${date}, whose rows did not change`);
     }
   }
   const first = findFirstDue(lived);

@@ -17,6 +17,7 @@ import { createTotals } from './tally.ts';
 import { World } from './world.ts';
 
 const LIVES = 10;
+const SEGMENT_LIVES = 3;
 const SEED = 620_235;
 /** They take half a minute; a machine that has much else to do takes many times as long, which is no failure. */
 const TIMEOUT_MS = 1_200_000;
@@ -45,6 +46,18 @@ describe('simulated lives', () => {
       expect([...moved]).toEqual(
         expect.arrayContaining(['lag at the close', 'failover to a replica behind', ...LIFE_MOVES]),
       );
+    },
+    TIMEOUT_MS,
+  );
+
+  it.each(['own-day', 'session'] as const)(
+    'end so too where the market trades all segments, with evenings dated by %s',
+    async (evenings) => {
+      for (let seed = SEED; seed < SEED + SEGMENT_LIVES; seed += 1) {
+        const result = await simulateLife(world, seed, undefined, evenings);
+        totals.add(result);
+        expect(result.problems, `life ${seed}\n${result.story.join('\n')}`).toEqual([]);
+      }
     },
     TIMEOUT_MS,
   );

@@ -1,11 +1,10 @@
 /** One simulated life: what its seed drew happens in order of time, run by run; then it is judged. */
 
-import { closeSecond } from '../../src/calendar/session.ts';
+import { closeSecond, OPEN_SECOND } from '../../src/calendar/session.ts';
 import { formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { expiresAt } from '../../src/plan/dates.ts';
 import { planAlteration } from '../chaos/rows.ts';
 import type { TradeRow } from '../support/trades.ts';
-import { CALM_MS, drawLife, type RowMove } from './draw.ts';
+import { CALM_MS, drawLife, type Evenings, type RowMove } from './draw.ts';
 import { judgeLife, type Lived, type TakenInRun, type Verdict } from './judge.ts';
 import type { SimulatedRun, World } from './world.ts';
 
@@ -34,9 +33,10 @@ export async function simulateLife(
   world: World,
   seed: number,
   look: (lived: Lived) => Promise<void> = async () => undefined,
+  evenings?: Evenings,
 ): Promise<LifeResult> {
   const started = performance.now();
-  const drawn = drawLife(seed);
+  const drawn = drawLife(seed, evenings);
   const { table, mail } = world;
   const life = await world.begin(drawn);
   try {
@@ -55,14 +55,16 @@ export async function simulateLife(
     const apply = async ({ date, move, rows, spread, seed: drawnSeed, to }: RowMove) => {
       if (date === drawn.lagging) return;
       if (move === 'rows-redated') {
-        const isTaking = isOver(to) && life.now() < expiresAt(to) - CALM_MS;
+        const isTaking = isOver(to) && life.now() < drawn.expiryOf(to) - CALM_MS;
         if (to === date || to === drawn.lagging || !isTaking) return;
       }
       // Without the last rows no source shows that a session is over; `test/flow/clocks.slow.test.ts` has that.
       const until = formatSecond(closeSecond(date, 'equity', drawn.calendar) - TAIL_SECONDS);
-      const isMovable = ({ time }: TradeRow) => String(time) < `${date} ${until}`;
+      // Rows that leave the lookback or have not come yet would move unseen.
+      const isMovable = ({ time }: TradeRow) =>
+        String(time) < `${date} ${until}` && String(time) >= `${date} ${formatSecond(OPEN_SECOND)}`;
       const there = table.rows.filter(({ values }) => values['date'] === date && isMovable(values));
-      const isSettled = drawn.cared.has(date) && life.now() > expiresAt(date) - CALM_MS;
+      const isSettled = drawn.cared.has(date) && life.now() > drawn.expiryOf(date) - CALM_MS;
       if (there.length === 0 || isSettled) return;
       moves.push(move);
       const alteration = { move, rows, spread, seed: drawnSeed, to, at: { on: 'request', number: 1 } } as const;
