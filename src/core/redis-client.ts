@@ -4,7 +4,7 @@
  * a patient one, commands wait for a lost connection to come back. The caller disconnects.
  */
 import { type CommonRedisOptions, Redis } from 'ioredis';
-import { Fault } from './errors.ts';
+import { describeError, Fault } from './errors.ts';
 
 const PROMPT_MS = 2_000;
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -37,11 +37,40 @@ export function createPromptRedis(url: string): RedisConnection {
   });
 }
 
-/**
- * Connects at the first command. If the server never answers, the connection has the status `end`, and is of no more use.
- * @param patienceMs how long a command waits at most, through a restart or a fail-over
- */
-export function createPatientRedis(url: string, patienceMs: number): RedisConnection {
+interface PatientUse {
+  /** How long a command waits at most, through a restart or a fail-over. */
+  readonly patienceMs: number;
+  /** Called when a connection was established. */
+  readonly onReady?: () => void;
+  /** Of the Fault that says why Redis cannot be used, with what it does for whom: `which shares ...`. */
+  readonly code: string;
+  readonly purpose: string;
+  readonly hint: string;
+}
+
+/** Connects at the first command. @throws Fault `SETTING_INVALID` */
+export function openPatientRedis(url: string, { patienceMs, onReady, code, purpose, hint }: PatientUse) {
+  const address = readRedisAddress(url);
+  let redis: RedisConnection | undefined;
+  return {
+    /** @throws Fault */
+    async use<T>(action: (client: Redis) => Promise<T>): Promise<T> {
+      // After a server that never answered, a connection is of no more use.
+      const used = redis && redis.client.status !== 'end' ? redis : createPatientRedis(url, patienceMs, onReady);
+      redis = used;
+      try {
+        return await action(used.client);
+      } catch (cause) {
+        const why = describeError(used.connectionError ?? cause);
+        throw new Fault(code, `Redis at ${address}, which ${purpose}, cannot be used: ${why}`, { cause, hint });
+      }
+    },
+    isReady: () => redis?.client.status === 'ready',
+    close: () => redis?.client.disconnect(),
+  };
+}
+
+function createPatientRedis(url: string, patienceMs: number, onReady = () => {}): RedisConnection {
   let wasReady = false;
   const redis = createRedis(url, {
     connectTimeout: CONNECT_TIMEOUT_MS,
@@ -54,8 +83,9 @@ export function createPatientRedis(url: string, patienceMs: number): RedisConnec
       return times < FIRST_TRIES ? FIRST_PAUSE_MS * times : null;
     },
   });
-  redis.client.once('ready', () => {
+  redis.client.on('ready', () => {
     wasReady = true;
+    onReady();
   });
   return redis;
 }

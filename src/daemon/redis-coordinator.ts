@@ -15,12 +15,10 @@
  * be claimed.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { tryParseJson } from '../core/atomic-file.ts';
-import { describeError, Fault } from '../core/errors.ts';
-import { changeValue, createPromptRedis, readRedisAddress } from '../core/redis-client.ts';
+import { changeValue, openPatientRedis } from '../core/redis-client.ts';
 import { type Coordinator, LEASE_MS, type Tick } from './state.ts';
 
 const KEY_PREFIX = 'flowdrop:schedule';
@@ -33,7 +31,6 @@ const MAX_DONE = 1_000;
  * interval.
  */
 const PATIENCE_MS = 5_000;
-const PAUSE_MS = 20;
 /** Enough to keep stores distinct. */
 const NAMESPACE_DIGITS = 24;
 
@@ -67,50 +64,24 @@ interface HeldTick {
 /** Connects on first use. Methods throw Fault `COORDINATOR_REDIS_FAILED`. @throws Fault `SETTING_INVALID` */
 export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordinator {
   const { url, leaseMs = LEASE_MS } = options;
-  const address = readRedisAddress(url);
   const owner = `${options.daemonId} ${randomUUID()}`;
   const held = new Map<string, HeldTick>();
   /** When the connection was established, by `performance.now()`. */
   let connectedAtMs = 0;
-  let isClosed = false;
-
-  // Prompt, because a claim whose caller gave up would take the tick from the daemon that runs it.
-  const redis = createPromptRedis(url);
-  const { client } = redis;
-  client.on('ready', () => {
-    connectedAtMs = performance.now();
+  // A claim whose caller gave up must not take the tick from the daemon that runs it: no change is made late.
+  const { use, isReady, close } = openPatientRedis(url, {
+    patienceMs: PATIENCE_MS,
+    onReady: () => {
+      connectedAtMs = performance.now();
+    },
+    code: 'COORDINATOR_REDIS_FAILED',
+    purpose: 'shares the schedule between daemons',
+    hint: 'Check FLOWDROP_REDIS_URL and the server. Until it is back, jobs with schedule.distributed are not started.',
   });
-
-  /** @param action must be repeatable: the connection may be lost before the answer arrives @throws Fault */
-  const use = async <T>(action: () => Promise<T>): Promise<T> => {
-    const patience = AbortSignal.timeout(PATIENCE_MS);
-    for (;;) {
-      try {
-        if (client.status === 'wait') await client.connect();
-        return await action();
-      } catch (cause) {
-        // A connection that the server closed may have no event yet.
-        const isLost = client.status === 'ready' ? !client.stream.writable : client.status !== 'end';
-        if (isLost && !patience.aborted && !isClosed) {
-          await pause(PAUSE_MS);
-          continue;
-        }
-        const reason = describeError(redis.connectionError ?? cause);
-        throw new Fault(
-          'COORDINATOR_REDIS_FAILED',
-          `Redis at ${address}, which shares the schedule between daemons, is unavailable: ${reason}`,
-          {
-            cause,
-            hint: 'Check FLOWDROP_REDIS_URL and the server. Until it is back, jobs with schedule.distributed are not started.',
-          },
-        );
-      }
-    }
-  };
   const parse = (text: string): Shared => sharedSchema.safeParse(tryParseJson(text)).data ?? { done: [], open: {} };
   /** @param change gets the server's time; what it returns is the result */
   const update = <T>(key: string, change: (shared: Shared, nowMs: number) => T): Promise<T> =>
-    use(() =>
+    use((client) =>
       changeValue(client, key, KEEP_MS, (text, nowMs) => {
         const shared = parse(text);
         const result = change(shared, Math.floor(nowMs));
@@ -155,7 +126,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     async takeOver(jobs) {
       for (const { tick, saying } of [...held.values()]) if (saying) await end(tick);
       // The server may have been down for all daemons: those alive renew before any take-over.
-      await use(() => client.time());
+      await use((client) => client.time());
       if (performance.now() - connectedAtMs < leaseMs / 2) return [];
       const taken: HeldTick[] = [];
       for (const job of jobs) {
@@ -174,15 +145,14 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       return taken.map(({ tick }) => tick);
     },
     async lastTick(job) {
-      const { done, open } = parse((await use(() => client.get(keyOf(job)))) ?? '');
+      const { done, open } = parse((await use((client) => client.get(keyOf(job)))) ?? '');
       const known = [...done, ...Object.keys(open).map(Number)];
       return known.length === 0 ? undefined : Math.max(...known);
     },
     async close() {
       // Otherwise a tick that just ended would run again. These calls have the usual time-out.
-      if (client.status === 'ready') await Promise.allSettled([...held.values()].map(({ saying }) => saying));
-      isClosed = true;
-      client.disconnect();
+      if (isReady()) await Promise.allSettled([...held.values()].map(({ saying }) => saying));
+      close();
     },
   };
 }

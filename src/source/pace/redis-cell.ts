@@ -4,13 +4,7 @@
  * down no request starts; a Redis that restarts empty costs one interval.
  */
 import { describeError, Fault } from '../../core/errors.ts';
-import {
-  changeValue,
-  createPatientRedis,
-  createPromptRedis,
-  type RedisConnection,
-  readRedisAddress,
-} from '../../core/redis-client.ts';
+import { changeValue, createPromptRedis, openPatientRedis, readRedisAddress } from '../../core/redis-client.ts';
 import { type PaceCell, parseState } from './reservations.ts';
 
 const KEY_PREFIX = 'flowdrop:pace';
@@ -18,6 +12,7 @@ const KEY_PREFIX = 'flowdrop:pace';
 const FORGET_MS = 30 * 24 * 3_600_000;
 /** How long a request waits for a lost connection to return. */
 const PATIENCE_MS = 30_000;
+const HINT = 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each machine has its own budget.';
 
 /**
  * Connects on first use. `update` throws Fault `PACE_REDIS_FAILED`.
@@ -25,33 +20,18 @@ const PATIENCE_MS = 30_000;
  * @throws Fault `SETTING_INVALID`
  */
 export function createRedisCell(url: string, key: string, patienceMs = PATIENCE_MS): PaceCell {
-  readRedisAddress(url);
-  let redis: RedisConnection | undefined;
+  const purpose = 'shares the request budget between machines';
+  const redis = openPatientRedis(url, { patienceMs, code: 'PACE_REDIS_FAILED', purpose, hint: HINT });
   return {
-    async update(change) {
-      const used = redis && redis.client.status !== 'end' ? redis : createPatientRedis(url, patienceMs);
-      redis = used;
-      try {
-        return await changeValue(used.client, `${KEY_PREFIX}:${key}`, FORGET_MS, (text, nowMs) => {
+    update: (change) =>
+      redis.use((client) =>
+        changeValue(client, `${KEY_PREFIX}:${key}`, FORGET_MS, (text, nowMs) => {
           const { state, result } = change(parseState(text), nowMs);
           return { value: JSON.stringify(state), result };
-        });
-      } catch (cause) {
-        throw failed(url, ', which shares the request budget between machines,', used.connectionError ?? cause);
-      }
-    },
-    async close() {
-      redis?.client.disconnect();
-    },
+        }),
+      ),
+    close: async () => redis.close(),
   };
-}
-
-function failed(url: string, what: string, cause: unknown): Fault {
-  const message = `Redis at ${readRedisAddress(url)}${what} cannot be used: ${describeError(cause)}`;
-  return new Fault('PACE_REDIS_FAILED', message, {
-    cause,
-    hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each machine has its own budget.',
-  });
 }
 
 /** First version that supports the budget's scripts. */
@@ -73,7 +53,8 @@ export async function checkRedis(url: string): Promise<string> {
     await client.eval("return redis.call('TIME')[1]", 0);
     return `Redis ${version} at ${address} accepts the login and runs scripts`;
   } catch (cause) {
-    throw failed(url, '', redis.connectionError ?? cause);
+    const why = describeError(redis.connectionError ?? cause);
+    throw new Fault('PACE_REDIS_FAILED', `Redis at ${address} cannot be used: ${why}`, { cause, hint: HINT });
   } finally {
     client.disconnect();
   }
