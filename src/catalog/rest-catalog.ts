@@ -218,40 +218,30 @@ export async function updateCatalog(store: Store, dataset: string, catalog: Rest
     const theirs = await catalog.load(signal);
     const found = await readTable(store, dataset);
     if (found === undefined) return 'none';
-    const ours = withCatalogProperties(found.metadata);
+    const { metadata } = found;
+    const ours = { ...metadata, properties: { ...metadata.properties, ...CATALOG_PROPERTIES } };
+    // Not a version of ours, which is removed after some commits: the catalog reads it until its own first commit.
+    const register = async () => {
+      const bytes = formatMetadata(ours);
+      const key = registeredVersionKey(dataset, createHash('sha256').update(bytes).digest('hex').slice(0, 32));
+      await store.put(key, { bytes });
+      return await catalog.register(locate(store, key), signal);
+    };
     if (theirs === undefined) {
-      if (await register(store, dataset, ours, catalog, signal)) return 'registered';
+      if (await register()) return 'registered';
       continue;
     }
     assertOurs(theirs, ours, catalog.place);
     const change = describeChange(theirs, ours);
     if (change === 'rebuilt') {
       await catalog.drop(signal);
-      if (await register(store, dataset, ours, catalog, signal)) return 'replaced';
+      if (await register()) return 'replaced';
     } else if (change === undefined) return 'current';
     else if (await catalog.commit(change, signal)) return 'committed';
   }
   throw new Fault('CATALOG_CONFLICT', `${catalog.place}: other workers keep changing the table`, {
     hint: 'The drops are sealed; the next run commits them to the catalog.',
   });
-}
-
-/** Not a version of ours, which is removed after some commits: the catalog reads it until its own first commit. */
-async function register(
-  store: Store,
-  dataset: string,
-  metadata: TableMetadata,
-  catalog: RestCatalog,
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const bytes = formatMetadata(metadata);
-  const key = registeredVersionKey(dataset, createHash('sha256').update(bytes).digest('hex').slice(0, 32));
-  await store.put(key, { bytes });
-  return await catalog.register(locate(store, key), signal);
-}
-
-function withCatalogProperties(metadata: TableMetadata): TableMetadata {
-  return { ...metadata, properties: { ...metadata.properties, ...CATALOG_PROPERTIES } };
 }
 
 /** @throws Fault `CATALOG_CONFLICT` */

@@ -21,8 +21,7 @@ const MAX_MENDED = 30;
 /** @throws StoreFault when the store cannot even be listed */
 export async function finishLeftovers(run: ExportRun): Promise<Finished> {
   const { ledger, state, clock, log } = run;
-  const options = { scratch: join(state.drops, 'finish'), nowMs: clock.now() };
-  const finished = await finishSealing(ledger, options);
+  const finished = await finishSealing(ledger, join(state.drops, 'finish'), clock.now());
   for (const { date, revision, reason, prefix } of finished.setAside) {
     log.warn(
       { event: 'decision-set-aside', date, revision, reason, prefix },

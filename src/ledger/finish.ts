@@ -38,10 +38,7 @@ export interface Finished {
  * Costs one listing when there is nothing to do. @param scratch local path for files in transit
  * @throws StoreFault when the listing fails
  */
-export async function finishSealing(
-  ledger: Ledger,
-  { scratch, nowMs }: { readonly scratch: string; readonly nowMs: number },
-): Promise<Finished> {
+export async function finishSealing(ledger: Ledger, scratch: string, nowMs: number): Promise<Finished> {
   const { store, dataset } = ledger;
   const groups = new Map<string, Group>();
   for await (const object of store.list(sealingPrefix(dataset))) {

@@ -127,14 +127,9 @@ function formatIdentity(id: string, more: object = {}): Buffer {
   return Buffer.from(`${JSON.stringify({ format: FORMAT, id, ...more })}\n`);
 }
 
-function createStoreChange(
-  store: Store,
-  kind: StorePlace['kind'],
-  expected: string | undefined,
-  { id, text }: StoreId,
-): Fault {
+function createStoreChange(store: Store, kind: StorePlace['kind'], known: string | undefined, { id, text }: StoreId) {
   const seen = id === undefined ? (text === undefined ? 'there is none' : 'it cannot be read') : `it is ${id}`;
-  const wanted = expected === undefined ? 'the id of a store' : `the id ${expected}`;
+  const wanted = known === undefined ? 'the id of a store' : `the id ${known}`;
   const where =
     kind === 'directory'
       ? `Check whether its disk is mounted there (\`findmnt --target ${store.url}\`)`

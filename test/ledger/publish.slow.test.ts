@@ -211,7 +211,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         const dying = faultStore(store, dieAt(call));
         await publish(dying, 'two', first.manifest, 'sum two').catch((error) => expect(error).toBeInstanceOf(Died));
         died = dying.calls.length >= call;
-        await finishSealing(ledger(), { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+        await finishSealing(ledger(), join(folder, 'scratch'), Date.now());
         const manifest = await ledger().manifest(DATE);
         await expectWhole(store, manifest);
         if (manifest?.revision === 2) await expectHistory(store, 1, 'one');
@@ -221,7 +221,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         const after = await ledger().manifest(DATE);
         expect(after?.revision).toBe((manifest?.revision ?? 0) + 1);
         await expectWhole(store, after);
-        await finishSealing(ledger(), { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+        await finishSealing(ledger(), join(folder, 'scratch'), Date.now());
         expect(await listKeys(store, `${'_flowdrop/sealing/trades/'}`)).toEqual([]);
       }
       expect([...outcomes].sort()).toEqual(['died 1', 'died 2', 'lived 2']);
@@ -260,7 +260,7 @@ describe.each(['the first revision', 'a restatement'])('two workers at once, %s'
       if (restates) await expectHistory(store, 1, 'old');
       // Nothing is left over, unless a worker died with it; the next run takes that away.
       if (dieAt === Number.POSITIVE_INFINITY) expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
-      await finishSealing(new Ledger(store, 'trades'), { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+      await finishSealing(new Ledger(store, 'trades'), join(folder, 'scratch'), Date.now());
       const left = await listKeys(store, '_flowdrop/sealing/');
       expect(left.filter((key) => key === sealingDecisionKey('trades', DATE, restates ? 2 : 1))).toEqual([]);
     },
