@@ -23,10 +23,12 @@ const calls = texts.flatMap(([file, text]) =>
     }),
   ),
 );
-/** Events of a run become events of the log. */
+/** Events of a run become events of the log: those of a date by their facts, and others. */
 const ofRuns = [
-  ...(texts.find(([file]) => file === 'state/run-events.ts')?.[1] ?? '').matchAll(/kind: '([a-z-]+)'/g),
-].map(([, kind = '']) => kind);
+  ...(texts.find(([file]) => file === 'state/run-events.ts')?.[1] ?? '').matchAll(
+    /^ {2}([a-z]+): \{ readonly|kind: '([a-z-]+)'/gm,
+  ),
+].map(([, ofDate, kind = '']) => ofDate ?? kind);
 const named = texts.flatMap(([, text]) => [...text.matchAll(/\bevent: '([^']+)'/g)].map(([, event = '']) => event));
 
 describe('the table of events', () => {
