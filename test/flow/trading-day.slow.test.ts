@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { expect, it } from 'vitest';
 import { listSessions } from '../../src/calendar/session.ts';
-import { formatSecond, parseSecond } from '../../src/calendar/wall-clock.ts';
+import { addDays, formatSecond, parseSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { startFront } from '../chaos/front.ts';
@@ -26,8 +26,9 @@ const DATE = '2026-11-20';
 const BEFORE = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'] as const;
 const ROWS = 1_200;
 const CURB = ['16:20:00', '16:41:00', '16:59:30'] as const;
-/** Exchange time is UTC-5 on these days. */
-const at = (time: string, date: string = DATE) => Date.parse(`${date}T${time}-05:00`);
+/** Of the exchange's clock. */
+const at = (time: string, date: string = DATE) => parseWallClock(date, parseSecond(time));
+const LOOKBACK_MS = 15 * 86_400_000;
 
 const { cleanups, folder } = useCleanups();
 // Last, after the tables.
@@ -37,6 +38,11 @@ let made = 0;
 function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
   made += times.length;
   return times.map((time, k) => createRow(date, made - k, parseSecond(time)));
+}
+
+/** The same row with a time of another day. */
+function tradeOn(day: string, { id, values }: TableRow): TableRow {
+  return { id, values: { ...values, time: `${day} ${String(values['time']).slice(11)}` } };
 }
 
 /** A day from 09:30 to 16:15. @param laterSeconds how much later its times are */
@@ -74,11 +80,12 @@ async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<R
   return {
     async run(time: string, date: string = DATE, args: readonly string[] = ['run']) {
       now = at(time, date);
-      const isVisible = ({ values }: TableRow) =>
-        at(String(values['time']).slice(11), String(values['date'])) + 900_000 <= now;
-      const visibleAt = ({ values }: TableRow) =>
-        at(String(values['time']).slice(11), String(values['time']).slice(0, 10));
-      const gone = table.rows.filter((row) => visibleAt(row) + 15 * 86_400_000 < now);
+      const tradedAt = ({ values }: TableRow) => {
+        const [day = '', clock = ''] = String(values['time']).split(' ');
+        return at(clock, day);
+      };
+      const isVisible = (row: TableRow) => tradedAt(row) + 900_000 <= now;
+      const gone = table.rows.filter((row) => tradedAt(row) + LOOKBACK_MS < now);
       await table.change({ remove: gone.map(({ id }) => id), add: left.filter(isVisible) });
       left = left.filter((row) => !isVisible(row));
       await clock.moveTo(now);
@@ -172,9 +179,7 @@ it('an evening that the source dates by its own day extends the date the next da
 });
 
 it('a date at the edge of the lookback says how many rows have left it, where an earlier run has counted them', async () => {
-  const evening = rowsAt(DATE, ['20:16:00', '20:30:00', '20:50:00']).map(({ id, values }) => {
-    return { id, values: { ...values, time: `${BEFORE[3]} ${String(values['time']).slice(11)}` } };
-  });
+  const evening = rowsAt(DATE, ['20:16:00', '20:30:00', '20:50:00']).map((row) => tradeOn(BEFORE[3], row));
   const world = await openWorld([...evening, ...createDay(DATE)]);
   await world.setJob('  - check: min-rows\n    rows: 1000000');
   const args = ['backfill', '--from', DATE, '--to', DATE];
@@ -189,6 +194,52 @@ it('a date at the edge of the lookback says how many rows have left it, where an
   });
   expect(done.stdout).toContain('2 rows before 2026-11-19 20:40');
 });
+
+/** Weeks after which one continent changes its clocks; in two of them the other has done so. */
+const WEEKS = [
+  ['2026-03-02', '2026-03-09'],
+  ['2026-03-23', '2026-03-30'],
+  ['2026-10-26', '2026-11-02'],
+] as const;
+it.each(WEEKS.flatMap(([first, monday]) => ['own day', 'session'].map((evenings) => ({ first, monday, evenings }))))(
+  'the week of $first and Monday $monday, with evenings dated by their $evenings, on a machine in Berlin',
+  async ({ first, monday, evenings }) => {
+    const week = Array.from({ length: 5 }, (_, day) => addDays(first, day));
+    const friday = week[4] ?? '';
+    const rows = [...week, monday].flatMap((date) => {
+      const evening = rowsAt(date, ['20:16:00', '23:59:00']);
+      return [
+        ...[...createDay(date), ...rowsAt(date, CURB)],
+        ...(evenings === 'session' ? evening.map((row) => tradeOn(addDays(date, -1), row)) : evening),
+      ];
+    });
+    const night = evenings === 'session' ? 2 : 0;
+    const world = await openWorld(rows, '', { TZ: 'Europe/Berlin' });
+    const early = await world.run('16:30:30', friday, ['backfill', '--from', first, '--to', friday]);
+    expect(early.code, early.stderr).toBe(0);
+    await expect(world.manifest(friday)).rejects.toThrow();
+    expect((await world.run('16:31:05', friday)).code).toBe(0);
+    expect(await world.manifest(friday)).toMatchObject({
+      rows: ROWS + night,
+      condition: 'available',
+      through: '16:15',
+    });
+    expect(await world.manifest(week[3])).toMatchObject({ revision: 1, rows: ROWS + 5 });
+    expect((await world.run('17:16:05', friday)).code).toBe(0);
+    expect(await world.manifest(friday)).toMatchObject({
+      rows: ROWS + 3 + night,
+      changes: { extended: true, added: 3 },
+    });
+    expect((await world.run('16:31:05', monday)).code).toBe(0);
+    expect(await world.manifest(friday)).toMatchObject({ rows: ROWS + 5, revision: night === 0 ? 3 : 2 });
+    expect(await world.manifest(monday)).toMatchObject({
+      rows: ROWS + night,
+      condition: 'available',
+      through: '16:15',
+    });
+    for (const date of [friday, monday]) expect(await world.mails(date), date).toHaveLength(2);
+  },
+);
 
 it('a day whose times are of another time zone is held, with the reason, until a later session has rows', async () => {
   const rows = [...BEFORE.flatMap((date) => createDay(date)), ...createDay(DATE, 5 * 3600), ...createDay('2026-11-23')];
