@@ -9,6 +9,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listSessions } from '../../../src/calendar/session.ts';
+import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
@@ -361,7 +362,7 @@ describe('the server of the daemon', () => {
 
   it('says that a report cannot be read, and goes on', async () => {
     await start(makeGoodDay, {
-      commands: makeCommands({ report: () => Promise.reject(new Error('s3://secret-place is away')) }),
+      commands: makeCommands({ report: () => Promise.reject(new Fault('STORE_FAILED', 's3://secret-place is away')) }),
     });
     const { status, body } = await get('/reports/nightly-trades/2026-11-20/flow/0');
     expect(status).toBe(502);
