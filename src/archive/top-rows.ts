@@ -5,7 +5,7 @@
  * row that can be in the answer, ties included; of a statement with any other shape there is none. Pure.
  */
 import { quoteIdentifier } from '../engine/literal.ts';
-import { listDepths, listTokens } from '../guard/canonical-text.ts';
+import { listTokens } from '../guard/canonical-text.ts';
 import { calledOf, childrenUnder, columnOf, conditionsOf, type TreeNode } from '../guard/engine-tree.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 
@@ -69,7 +69,7 @@ function isOfItsRow(node: TreeNode): boolean {
 export function describeProbe(admitted: string, top: TopRows, column: ArchiveColumn): string | undefined {
   const [write] = formatsOf(column) ?? [];
   const tokens = listTokens(admitted);
-  const depths = listDepths(tokens);
+  const depths = listDepths(tokens.map(({ text }) => text));
   const isWord = (k: number, word: string) => depths[k] === 0 && tokens[k]?.text === word;
   const find = (word: string) => tokens.findIndex((_token, k) => isWord(k, word));
   const [from, order, limit] = [find('FROM'), find('ORDER'), find('LIMIT')];
@@ -120,6 +120,17 @@ function formatsOf({ name, value, readAs = '' }: ArchiveColumn): readonly [write
     default:
       return undefined;
   }
+}
+
+/** How many parentheses are open before each token. */
+function listDepths(texts: readonly string[]): readonly number[] {
+  let depth = 0;
+  return texts.map((text) => {
+    if (text === ')' || text === ']') depth -= 1;
+    const here = depth;
+    if (text === '(' || text === '[') depth += 1;
+    return here;
+  });
 }
 
 /** `ORDER BY` and its first element. */

@@ -132,14 +132,3 @@ export function spellTables(tokens: readonly SqlToken[]): string {
     })
     .join('');
 }
-
-/** How many brackets are open before each token. */
-export function listDepths(tokens: readonly SqlToken[]): readonly number[] {
-  let depth = 0;
-  return tokens.map(({ text }) => {
-    if (text === ')' || text === ']') depth -= 1;
-    const here = depth;
-    if (text === '(' || text === '[') depth += 1;
-    return here;
-  });
-}

@@ -132,6 +132,12 @@ export function identifierOf(node: TreeNode): string | undefined {
   return node.kind === 'IDENTIFIER' ? attributesOf(node).get('identifier') : undefined;
 }
 
+/** The value of a text literal. */
+export function textOf(node: TreeNode): string | undefined {
+  const quoted = /^'(.*)'$/s.exec(attributesOf(node).get('constant_value') ?? '')?.[1];
+  return quoted?.replace(/\\(.)/gs, '$1');
+}
+
 /** The value of a literal that is a whole number, 0 or more. */
 export function numberOf(node: TreeNode): number | undefined {
   const digits = /^UInt64_(\d+)$/.exec(attributesOf(node).get('constant_value') ?? '')?.[1];

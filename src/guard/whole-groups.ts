@@ -1,25 +1,21 @@
 /**
- * Checks that each group of a SELECT lies in one window: the keys of its GROUP BY, and the groups of its time. Which seconds
- * are one group, the engine computes from the job's own expression, over two days of times that are made here; of one that it
- * cannot compute nothing is known, and the run checks its groups. Invariant: nothing is computed that the guard would not let
- * every caller compute.
+ * Checks that each group of a SELECT lies in one window: the keys of its GROUP BY, and the length of the time groups that
+ * common expressions make. Invariant: a length is never longer than the real groups. Of other expressions there is none, and
+ * the run checks their groups. Pure.
  */
 import { GRAIN_SECONDS, type Grain } from '../calendar/window.ts';
-import { EngineFault } from '../engine/engine-fault.ts';
-import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { listDepths, type SqlToken } from './canonical-text.ts';
 import {
   aliasOf,
+  argumentsOf,
   attributesOf,
   childrenUnder,
   functionOf,
   identifierOf,
   numberOf,
-  type ParserRows,
   type TreeNode,
+  textOf,
   walkTree,
 } from './engine-tree.ts';
-import { namesHostZone, readFunctionList } from './functions.ts';
 import { refuseSql } from './refusal.ts';
 
 export interface GroupKeys {
@@ -29,18 +25,11 @@ export interface GroupKeys {
   readonly groupKeys: readonly string[];
 }
 
-interface GroupedSelect {
-  readonly query: TreeNode;
-  /** Of the canonical text that the tree describes. */
-  readonly tokens: readonly SqlToken[];
-}
-
 /**
  * Requires as GROUP BY keys the time by which windows are cut, and the columns by which a grain may be split; then each
  * group lies in one window.
  */
-export async function assertGroups(engine: ParserRows, select: GroupedSelect, groups: GroupKeys): Promise<void> {
-  const { query } = select;
+export function assertGroups(query: TreeNode, groups: GroupKeys): void {
   const grouped = childrenUnder(query, 'GROUP BY');
   if (grouped.length === 0) throw refuseSql('has no GROUP BY: SQL with a `grain` must group by it');
   const items = childrenUnder(query, 'PROJECTION');
@@ -51,7 +40,7 @@ export async function assertGroups(engine: ParserRows, select: GroupedSelect, gr
       `does not group by "${name}", so a group could be split between two windows; name "${name}" in GROUP BY as a separate key`,
     );
   }
-  await assertGrain(engine, select, groups);
+  assertGrain(query, items, groups);
 }
 
 /** Whether `key` is the column's name, its position in the SELECT, or the same expression. */
@@ -77,127 +66,171 @@ function isSame(some: TreeNode, other: TreeNode, except: readonly string[] = [])
   );
 }
 
-/** The server's zone is not known: one of whole hours, and one with a half. */
-const ZONES = ['UTC', 'Asia/Kolkata'];
-
 /** Group windows end between grains: a longer group would lie in two of them. */
-async function assertGrain(
-  engine: ParserRows,
-  select: GroupedSelect,
-  { grainSeconds, timeColumn }: GroupKeys,
-): Promise<void> {
-  const grain = GRAINS.find((name) => GRAIN_SECONDS[name] === grainSeconds) ?? 'minute';
-  const time = await describeTime(engine, select, timeColumn);
-  const found: (Groups | undefined)[] = [];
-  for (const zone of ZONES) found.push(time && (await computeGroups(engine, time, zone)));
-  const [groups] = found;
-  if (groups !== undefined && found.every((each) => each?.[grain])) {
-    const right = GRAINS.find((name) => !groups[name]);
-    const advice = right
-      ? `write \`grain: ${right}\`, or group by the ${grain} or a part of it`
-      : 'no grain has this length; group by the minute, the hour or the day, or by a part that divides it';
-    const length = groups.seconds > GRAIN_SECONDS.day ? 'more than a day' : `${groups.seconds} seconds`;
+function assertGrain(query: TreeNode, items: readonly TreeNode[], { grainSeconds, timeColumn }: GroupKeys): void {
+  const item = items.find((found) => nameOfItem(found) === timeColumn);
+  const seconds = item && findGroupSeconds(item, items);
+  const hasHaving = childrenUnder(query, 'HAVING').length > 0;
+  if (hasHaving && (item === undefined || seconds === undefined || hasTimeZone(item))) {
     throw refuseSql(
-      `${timeColumn}: groups of ${length} do not divide \`grain: ${grain}\`, ${grainSeconds} seconds, where windows end; ${advice}`,
+      `HAVING hides parts of a group, so "${timeColumn}" must be computed from the column time in a usual way, such as toStartOfHour(toDateTime(time)), without a time zone; leave HAVING out, or compute it that way`,
     );
   }
-  const isSure = found.every((each) => each?.[grain] === 0);
-  if (childrenUnder(select.query, 'HAVING').length === 0 || isSure) return;
+  if (seconds === undefined || grainSeconds % seconds === 0) return;
+  const grains = Object.keys(GRAIN_SECONDS) as Grain[]; // `Object.keys` loses the key type.
+  const grain = grains.find((name) => GRAIN_SECONDS[name] === grainSeconds) ?? '';
+  const right = grains.find((name) => GRAIN_SECONDS[name] % seconds === 0);
+  const advice = right
+    ? `write \`grain: ${right}\`, or group by the ${grain} or a part of it`
+    : 'no grain has this length; group by the minute, the hour or the day, or by a part that divides it';
   throw refuseSql(
-    `HAVING hides parts of a group, so "${timeColumn}" must be computed from the column time in a usual way, such as toStartOfHour(toDateTime(time)), without a time zone; leave HAVING out, or compute it that way`,
+    `${timeColumn}: groups of ${seconds} seconds do not divide \`grain: ${grain}\`, ${grainSeconds} seconds, where windows end; ${advice}`,
   );
 }
 
-/** The length of the longest group, and how many lie in two windows, by grain. */
-type Groups = Readonly<Record<Grain | 'seconds', number>>;
+const DAY_SECONDS = 86_400;
+const UNIT_SECONDS: ReadonlyMap<string, number> = new Map([
+  ['SECOND', 1],
+  ['MINUTE', 60],
+  ['HOUR', 3600],
+  ['DAY', DAY_SECONDS],
+  ['WEEK', 7 * DAY_SECONDS],
+  // The shortest of each unit; all are longer than any grain.
+  ['MONTH', 28 * DAY_SECONDS],
+  ['QUARTER', 90 * DAY_SECONDS],
+  ['YEAR', 365 * DAY_SECONDS],
+]);
 
-const GRAINS = Object.keys(GRAIN_SECONDS) as Grain[]; // `Object.keys` loses the key type.
-/** In the middle of a week and a month. The number of the second day is a prime: few intervals begin with it. */
-const FIRST_SECOND = "toDateTime('2026-10-20 00:00:00')";
-const TIME_COLUMNS: readonly string[] = ['time', 'date'];
-/** The column `time` as the API has it, and as a table may have it. */
-const TIMES = [`toString(${FIRST_SECOND} + number)`, `${FIRST_SECOND} + number`];
-const LIMITS = 'max_execution_time = 5, max_memory_usage = 1000000000';
+/** Functions of one time whose name states the group length, in capitals. */
+const TRUNCATING: ReadonlyMap<string, number> = new Map([
+  ['TOSTARTOFSECOND', 1],
+  ['TOSTARTOFMINUTE', 60],
+  ['TOSTARTOFFIVEMINUTE', 300],
+  ['TOSTARTOFFIVEMINUTES', 300],
+  ['TOSTARTOFTENMINUTES', 600],
+  ['TOSTARTOFFIFTEENMINUTES', 900],
+  ['TIMESLOT', 1800],
+  ['TOSTARTOFHOUR', 3600],
+  ['TOSTARTOFDAY', DAY_SECONDS],
+  ['TODATE', DAY_SECONDS],
+  ['TODATE32', DAY_SECONDS],
+  ['DATE', DAY_SECONDS],
+  ['TOSTARTOFWEEK', 7 * DAY_SECONDS],
+  ['TOMONDAY', 7 * DAY_SECONDS],
+  ['TOSTARTOFMONTH', 28 * DAY_SECONDS],
+  ['TOSTARTOFQUARTER', 90 * DAY_SECONDS],
+  ['TOSTARTOFYEAR', 365 * DAY_SECONDS],
+]);
 
-/** @param time SQL of items of the SELECT @returns `undefined` if the engine cannot compute them */
-async function computeGroups(engine: ParserRows, time: TimeText, zone: string): Promise<Groups | undefined> {
-  const torn = GRAINS.map((name) => {
-    const grain = GRAIN_SECONDS[name];
-    return `countIf(intDiv(first_second, ${grain}) != intDiv(last_second, ${grain})) AS ${name}`;
-  });
-  for (const own of TIMES) {
-    const rows = `SELECT number, ${own} AS time, substring(${TIMES[0]}, 1, 10) AS date FROM numbers(${2 * GRAIN_SECONDS.day})`;
-    const groups = `SELECT count() AS all_seconds, min(number) AS first_second, max(number) AS last_second
-      FROM (SELECT number, ${time.items} FROM (${rows}) AS ${time.table}) GROUP BY ${time.key}`;
-    try {
-      const [found] = await engine.rows<Groups>(
-        `SELECT max(all_seconds) AS seconds, ${torn.join(', ')} FROM (${groups}) SETTINGS session_timezone = ${quoteString(zone)}, ${LIMITS}`,
-      );
-      return found;
-    } catch (error) {
-      if (!(error instanceof EngineFault)) throw error;
-    }
-  }
-  return undefined;
-}
+/** Functions that return the same time in another type. */
+const CONVERTING =
+  /^(TOSTRING|TODATETIME(32|64)?(ORNULL|ORZERO)?|PARSEDATETIME\w*|ASSUMENOTNULL|TONULLABLE|MATERIALIZE|IDENTITY)$/;
 
-interface TimeText {
-  /** The time's item of the SELECT, and those that it refers to. */
-  readonly items: string;
-  readonly key: string;
-  /** Name of the table in them. */
-  readonly table: string;
-}
+/** Resolution in seconds of a prefix of `YYYY-MM-DD HH:MM:SS`, by prefix length. */
+const PREFIX_SECONDS: ReadonlyMap<number, number> = new Map([
+  [10, DAY_SECONDS],
+  [11, DAY_SECONDS],
+  [13, 3600],
+  [14, 3600],
+  [15, 600],
+  [16, 60],
+  [17, 60],
+]);
 
-/** @returns `undefined` if the time depends on more than columns of time, or on what callers may not read and call */
-async function describeTime(
-  engine: ParserRows,
-  { query, tokens }: GroupedSelect,
-  timeColumn: string,
-): Promise<TimeText | undefined> {
-  const functions = await readFunctionList(engine);
-  const items = childrenUnder(query, 'PROJECTION');
-  const needed = new Set(items.filter((item) => nameOfItem(item) === timeColumn));
-  // The set grows while it is read.
-  for (const item of needed) {
-    for (const node of walkTree(item)) {
-      const called = functionOf(node);
-      const name = lastPart(identifierOf(node));
-      const others = items.filter((other) => name !== undefined && nameOfItem(other) === name);
-      const isUnknown = name !== undefined && others.length === 0 && !TIME_COLUMNS.includes(name);
-      const isZone = namesHostZone(attributesOf(node).get('constant_value') ?? '');
-      if (isUnknown || isZone || /^(QUERY|UNION|TABLE_FUNCTION|MATCHER)$/.test(node.kind)) return undefined;
-      if (called !== undefined && !functions.isAllowed(called)) return undefined;
-      for (const other of others) needed.add(other);
-    }
-  }
-  const texts = splitItems(tokens);
-  if (needed.size === 0 || texts.length !== items.length) return undefined;
-  const [table] = childrenUnder(query, 'JOIN TREE');
-  return {
-    items: texts.filter((_text, place) => needed.has(items[place] ?? query)).join(', '),
-    key: quoteIdentifier(timeColumn),
-    table: quoteIdentifier((table && (aliasOf(table) ?? identifierOf(table))) ?? ''),
-  };
-}
+/** Resolution of a format: that of its finest part. Unknown letters count as the finest. */
+const FORMAT_SECONDS = [
+  [/%[^YmdFHiRe%]/, 1],
+  [/%[iR]/, 60],
+  [/%H/, 3600],
+  [/%[YmdFe]/, DAY_SECONDS],
+] as const;
 
-/** The texts of the items of the outermost SELECT. */
-function splitItems(tokens: readonly SqlToken[]): readonly string[] {
-  const depths = listDepths(tokens);
-  const find = (word: string) => tokens.findIndex(({ text }, place) => depths[place] === 0 && text === word);
-  const [first, end] = [find('SELECT') + 1, find('FROM')];
-  const ends = [...tokens.keys()].filter((k) => k > first && k < end && depths[k] === 0 && tokens[k]?.text === ',');
-  return [...ends, end].map((to, k) =>
-    tokens
-      .slice(k === 0 ? first : (ends[k - 1] ?? 0) + 1, to)
-      .map(({ text }) => text)
-      .join(''),
-  );
-}
+/** Formats, units and punctuation. Any other text in a time expression is a time zone. */
+const NO_TIME_ZONE = /^(%.*|[^A-Za-z]*|second|minute|hour|day|[0-9]+ \w+)$/i;
 
 /** Name of a SELECT column in the answer; empty for an expression without a name. */
 export function nameOfItem(item: TreeNode): string {
   return aliasOf(item) ?? lastPart(identifierOf(item)) ?? '';
+}
+
+/**
+ * @param items of the SELECT; a name in `item` may refer to another one
+ * @returns seconds; `undefined` for any other than the common expressions
+ */
+function findGroupSeconds(item: TreeNode, items: readonly TreeNode[]): number | undefined {
+  return measure(item, items, [nameOfItem(item)]);
+}
+
+/** Whether the expression has a time zone, which may shift groups relative to the windows. */
+function hasTimeZone(expression: TreeNode): boolean {
+  return [...walkTree(expression)].some((node) => {
+    const text = textOf(node);
+    return text !== undefined && !NO_TIME_ZONE.test(text);
+  });
+}
+
+function measure(node: TreeNode, items: readonly TreeNode[], seen: readonly string[]): number | undefined {
+  const name = lastPart(identifierOf(node));
+  if (name !== undefined) {
+    const item = seen.includes(name) ? undefined : items.find((found) => nameOfItem(found) === name);
+    // An item that only repeats the column under its own name is the column itself.
+    if (item && lastPart(identifierOf(item)) !== name) return measure(item, items, [...seen, name]);
+    if (name === 'date') return DAY_SECONDS;
+    return name === 'time' ? 1 : undefined;
+  }
+  const called = functionOf(node)?.toUpperCase();
+  return called === undefined
+    ? undefined
+    : measureCall(called, argumentsOf(node), (inner) => inner && measure(inner, items, seen));
+}
+
+function measureCall(
+  called: string,
+  args: readonly TreeNode[],
+  inner: (argument: TreeNode | undefined) => number | undefined,
+): number | undefined {
+  const [first, second, third] = args;
+  if (called === 'DATE_TRUNC' || called === 'DATETRUNC') {
+    return longer(inner(second), UNIT_SECONDS.get(readText(first).toUpperCase()));
+  }
+  const seconds = inner(first);
+  if (seconds === undefined) return undefined;
+  const truncated = TRUNCATING.get(called);
+  if (truncated !== undefined) return longer(seconds, truncated);
+  if (called === 'TOSTARTOFINTERVAL') return args.length === 2 ? longer(seconds, readInterval(second)) : undefined;
+  if (called === 'FORMATDATETIME') return longer(seconds, readFormat(readText(second)));
+  if (called === 'LEFT') return longer(seconds, readPrefix(second));
+  if (/^(SUBSTRING|SUBSTR|MID)(UTF8)?$/.test(called)) {
+    return second && numberOf(second) === 1 && third ? longer(seconds, readPrefix(third)) : undefined;
+  }
+  // The time followed only by constant texts.
+  if (called === 'CONCAT') return args.slice(1).every((rest) => textOf(rest) !== undefined) ? seconds : undefined;
+  return CONVERTING.test(called) ? seconds : undefined;
+}
+
+/** Two truncations of the same time give groups of the longer length. */
+function longer(seconds: number | undefined, other: number | undefined): number | undefined {
+  return seconds === undefined || other === undefined ? undefined : Math.max(seconds, other);
+}
+
+/** The engine turns `INTERVAL 5 MINUTE` into `toIntervalMinute(5)`. */
+function readInterval(node: TreeNode | undefined): number | undefined {
+  const unit = UNIT_SECONDS.get(/^toInterval(\w+)$/i.exec((node && functionOf(node)) ?? '')?.[1]?.toUpperCase() ?? '');
+  const [count] = node ? argumentsOf(node) : [];
+  const times = count && numberOf(count);
+  return unit === undefined || times === undefined ? undefined : unit * times;
+}
+
+function readPrefix(length: TreeNode | undefined): number {
+  return PREFIX_SECONDS.get((length && numberOf(length)) ?? 0) ?? 1;
+}
+
+function readFormat(format: string): number {
+  return FORMAT_SECONDS.find(([pattern]) => pattern.test(format))?.[1] ?? 1;
+}
+
+function readText(node: TreeNode | undefined): string {
+  return (node && textOf(node)) ?? '';
 }
 
 /** A column's name without its table. */

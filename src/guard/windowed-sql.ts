@@ -89,13 +89,13 @@ export async function readWindowedSql(
   { sql, table, groups, columns }: WindowedSql,
 ): Promise<ReadSql> {
   assertOneMark(sql);
-  const { text, query, tokens } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
+  const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
   assertClauses(query);
   assertTable(query, table);
   assertNames(query, table);
   assertRowByRow(query);
   assertWindow(query);
-  if (groups) await assertGroups(engine, { query, tokens }, groups);
+  if (groups) assertGroups(query, groups);
   else assertSingleRows(query, table);
   return { sql: text.replace(STAND_IN_NAME, WINDOW_MARK), selected: readColumns(query, columns) };
 }
@@ -123,12 +123,17 @@ export async function readCondition(engine: ParserRows, where: string): Promise<
   return text.slice(before.length);
 }
 
-async function readStatement(engine: ParserRows, shape: string, sql: string) {
+interface Statement {
+  readonly text: string;
+  readonly query: TreeNode;
+}
+
+async function readStatement(engine: ParserRows, shape: string, sql: string): Promise<Statement> {
   const select = await parseSelect(engine, sql).catch((error: unknown) => {
     throw error instanceof Refusal ? addPlace(error, shape, sql) : error;
   });
   assertReadable(select);
-  return { ...select, query: await readQueryTree(engine, select.text) };
+  return { text: select.text, query: await readQueryTree(engine, select.text) };
 }
 
 /**
