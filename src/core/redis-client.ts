@@ -17,7 +17,7 @@ const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 /** ioredis waits so long for a connection to close that may be gone already, and keeps the process alive meanwhile. */
 const DISCONNECT_MS = 100;
 /** A try fails only if another client succeeded, so this many failures in a row are not normal contention. */
-const MAX_TRIES = 100;
+const MAX_TRIES = 1_000;
 
 export interface RedisConnection {
   readonly client: Redis;

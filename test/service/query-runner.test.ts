@@ -141,6 +141,10 @@ function startRunner() {
         async stream(_engine: PooledEngine, { text }: AdmittedStatement) {
           const query = Number(text);
           return (async function* () {
+            if (query < 0) {
+              yield* cut(LINES, toLines(ROWS.slice(0, 1)).length);
+              throw new RangeError('the engine is gone');
+            }
             for (given[query] = 0; (given[query] ?? 0) < PIECES; given[query] = (given[query] ?? 0) + 1) yield PIECE;
           })();
         },
@@ -177,6 +181,16 @@ describe('answers that nobody reads', () => {
     await vi.waitFor(() => expect(given[2]).toBe(8));
     expect(given[0]).toBeLessThan(10);
   });
+});
+
+test('what an engine gave before it failed is not lost: an answer that needs no more is whole', async () => {
+  const { ask } = startRunner();
+  const body = await ask(-1);
+  await new Promise((resolve) => setImmediate(resolve));
+  let text = '';
+  for (let piece = await body.next(); !piece.done; piece = await body.next())
+    text += Buffer.from(piece.value).toString();
+  expect(JSON.parse(text)).toEqual({ status: 'SUCCESS', data: ROWS.slice(0, 1), truncated: true });
 });
 
 test('a statement that was admitted is not parsed again, until 256 others came', async () => {

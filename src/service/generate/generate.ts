@@ -46,10 +46,10 @@ const DAILY_EXPIRATIONS = 10;
 const WEEKLY_EXPIRATIONS = 8;
 const MONTHLY_EXPIRATIONS = 12;
 
-/** From then on every row is visible, and workers expect the session a minute later (`settle`). */
+/** From then on the rows up to the close are visible, and workers expect the session a minute later (`settle`). */
 const OVER_AFTER_MS = MINIMUM_DATA_DELAY_MINUTES * 60_000;
 
-/** The last `count` sessions that had closed at `nowMs` and whose last rows are visible, ascending. */
+/** The last `count` sessions that had closed at `nowMs` and whose last rows before the curb are visible, ascending. */
 export function listClosedSessions(nowMs: number, count: number): readonly string[] {
   const today = formatWallDate(nowMs);
   const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) + OVER_AFTER_MS <= nowMs;

@@ -77,6 +77,7 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
     const queue = addAbortSignal(asker.signal, new Readable({ objectMode: true, read: () => {} }));
     queue.once('close', () => hold(-waitingBytes));
     queue.on('error', () => {}); // Its reader gets it too, if there is one.
+    let failure: Error | undefined;
     return await new Promise((resolve, reject) => {
       const task = pool.use(asker, async (engine) => {
         const pieces = await dataset.stream(engine, statement);
@@ -90,8 +91,9 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
         queue.push(null);
       });
       task.catch((error: unknown) => {
-        reject(error); // No effect once the lines are open; after that the queue reports the error.
-        queue.destroy(error as Error);
+        reject(error); // No effect once the lines are open.
+        failure = error as Error;
+        queue.push(null);
       });
     });
 
@@ -100,6 +102,8 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
         hold(-piece.length);
         yield piece;
       }
+      // A failure comes behind the pieces: those may be all that the caller takes.
+      if (failure) throw failure;
     }
   }
 }
