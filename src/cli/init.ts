@@ -165,7 +165,15 @@ async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
   const isSet = (name: string) => Boolean(known[name] || known[`${name}_FILE`]);
   const fileOf = (file: string | undefined) => (file === undefined ? '' : resolve(cli.cwd, file));
   const assertPlace = (to: string) => void parseLocation(to, cli.cwd);
-  const assertApiUrl = (url: string) => void sourceUrl({ FLOWDROP_API_URL: url }, 'historical');
+  const assertApiUrl = (url: string) => {
+    try {
+      sourceUrl({ FLOWDROP_API_URL: url }, 'historical');
+    } catch {
+      // The message does not repeat the value: it may be the key.
+      const message = 'not an API address; allowed is scheme (http, https), host, port and path';
+      throw usage(message, undefined, 'SETTING_INVALID');
+    }
+  };
   if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
   if (flags.to !== undefined) assertPlace(flags.to);
   assertAllowed(shipped, { name: flags.name, recipients: flags.reportTo, symbols: flags.symbols });

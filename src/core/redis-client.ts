@@ -52,9 +52,11 @@ interface PatientUse {
 export function openPatientRedis(url: string, { patienceMs, onReady, code, purpose, hint }: PatientUse) {
   const address = readRedisAddress(url);
   let redis: RedisConnection | undefined;
+  let isClosed = false;
   return {
     /** @throws Fault */
     async use<T>(action: (client: Redis) => Promise<T>): Promise<T> {
+      if (isClosed) throw new Fault(code, `Redis at ${address}, which ${purpose}, is not used any more`, { hint });
       // After a server that never answered, a connection is of no more use.
       const used = redis && redis.client.status !== 'end' ? redis : createPatientRedis(url, patienceMs, onReady);
       redis = used;
@@ -66,7 +68,10 @@ export function openPatientRedis(url: string, { patienceMs, onReady, code, purpo
       }
     },
     isReady: () => redis?.client.status === 'ready',
-    close: () => redis?.client.disconnect(),
+    close(): void {
+      isClosed = true;
+      redis?.client.disconnect();
+    },
   };
 }
 

@@ -86,6 +86,11 @@ export class DaemonJob {
     return due && (due.reason !== 'retry' || due.sinceMs <= this.#world.nowMs) ? due : undefined;
   }
 
+  /** Whether it is not known yet if a tick that was found is its own. */
+  get isClaiming(): boolean {
+    return this.#claiming !== undefined;
+  }
+
   view(): JobView {
     const { run, name, status, waiting } = this;
     const { file, settleSeconds, schedule } = this.filed.job;
@@ -172,7 +177,9 @@ export class DaemonJob {
     }
     const isSure = this.#isSure(due);
     if (before) {
-      const isBetter = this.#isSure(before) === isSure ? before.tickMs <= due.tickMs : isSure;
+      // A retry that a wrong clock has planned may be a year away, and of a later tick.
+      const isPlanned = before.reason === 'retry' && before.sinceMs > nowMs;
+      const isBetter = isPlanned || (this.#isSure(before) === isSure ? before.tickMs <= due.tickMs : isSure);
       if (before.tickMs !== due.tickMs) this.#settle(isBetter ? before : due);
       if (!isBetter) return;
     }
@@ -310,7 +317,7 @@ export class DaemonJob {
     const seconds = this.schedule?.retrySeconds ?? null;
     const atMs = nowMs + (seconds ?? 0) * 1000;
     if (isTick(due)) {
-      const canRetry = seconds !== null && (RETRIED.includes(outcome) || record?.has_open);
+      const canRetry = seconds !== null && !isStopping && (RETRIED.includes(outcome) || record?.has_open);
       // A tick that came during the run serves as the retry.
       if (canRetry && !this.#due && atMs < (this.#ticks?.next(nowMs) ?? 0)) {
         const at = toInstant(atMs);

@@ -36,6 +36,8 @@ const STATUS_SHOWN_MS = 60_000;
 const ORDER_PATIENCE_MS = 60_000;
 /** Longer than the nightly export of a job, and far shorter than a day, the least time that a date has left. */
 const MAX_WAIT_MS = 3_600_000;
+/** How long a tick waits for the claims of others that are due with it: Redis may hang. */
+const CLAIM_PATIENCE_MS = 2_000;
 /**
  * Ticks missed before a start arrive within this time: they count as simultaneous, and expiry orders them however long
  * they wait.
@@ -232,6 +234,7 @@ export function createDaemon(outside: Outside) {
     const looks = [...jobs.values()].map((job) => job.look(isBeat));
     const looked = Promise.all(looks).then(() => {
       beatAtMs = world.nowMs;
+      fill();
     });
     looked.catch(tellFault('look'));
     fill();
@@ -256,7 +259,11 @@ export function createDaemon(outside: Outside) {
         ({ job: { status }, reason, sinceMs }) =>
           reason === 'catch-up' && !status.isKnown && nowMs - sinceMs < ORDER_PATIENCE_MS,
       );
-      const free = waiting.filter(({ job, reason }) => !job.run && !(isUnordered && reason === 'catch-up'));
+      const isClaiming = all.some((job) => job.isClaiming);
+      const free = waiting.filter(({ job, reason, sinceMs }) => {
+        if (isClaiming && reason === 'scheduled' && nowMs - sinceMs < CLAIM_PATIENCE_MS) return false;
+        return !job.run && !(isUnordered && reason === 'catch-up');
+      });
       const next = chooseNext(free, nowMs);
       if (!next || all.filter(({ run }) => run).length >= outside.maxRuns) return;
       start(next.job, next.due);

@@ -63,10 +63,11 @@ export class JobRun {
     this.runId = createRunId(this.startedAtMs);
   }
 
-  /** Asks it to stop. */
+  /** Asks it to stop, once: a second signal would end it before it has recorded what it did. */
   stop(why: 'timeout' | 'asked' = 'asked'): void {
-    this.#stop ??= why;
-    if (this.#process) void stopInTime(this.#process, this.#world.outside.clock, this.#over.signal);
+    if (this.#stop) return;
+    this.#stop = why;
+    this.#end();
   }
 
   async readRecord(): Promise<void> {
@@ -92,7 +93,7 @@ export class JobRun {
       // With a shared schedule, the tick shows which daemon ran which.
       const line = { event: 'started', job, run, reason, tick, logFile };
       log[reason === 'stage' ? 'debug' : 'info'](line, `${job}: started (${reason})`);
-      if (this.#stop) this.stop();
+      if (this.#stop) this.#end();
       else void this.#limit();
       end = await done;
     } catch (error) {
@@ -112,6 +113,10 @@ export class JobRun {
   /** Time-out in its current file; infinite if there is none. */
   get #timeoutMs(): number {
     return (this.#job.filed.job.schedule?.timeoutSeconds ?? Number.POSITIVE_INFINITY) * 1000;
+  }
+
+  #end(): void {
+    if (this.#process) void stopInTime(this.#process, this.#world.outside.clock, this.#over.signal);
   }
 
   async #limit(): Promise<void> {

@@ -222,23 +222,25 @@ export async function findDamage(ledger: Ledger, found: SealedDate, expected?: K
   });
   if (manifest === undefined) return reason === '' ? undefined : { reason, filenames: [MANIFEST_FILENAME] };
   if (isAsExpected(dataset, found, sizesOf(manifest))) return undefined;
-  const next = await ledger.successor(manifest);
   const reasons: string[] = [];
-  const filenames: string[] = [];
-  let isBeingReplaced = true;
+  /** Sizes of the files that are missing or different. */
+  const wrong = new Map<string, number | undefined>();
   for (const { filename, size } of manifest.files) {
     const key = fileKey(dataset, date, filename);
     const sizeBytes = (await store.head(key))?.sizeBytes;
     if (sizeBytes === size) continue;
-    filenames.push(filename);
+    wrong.set(filename, sizeBytes);
     const what = sizeBytes === undefined ? 'is missing' : `has ${sizeBytes} bytes, its manifest says ${size}`;
     reasons.push(`${store.url}/${key} ${what}`);
-    // The next revision's file replaced it, or it was removed because the next revision has no file of that name.
-    isBeingReplaced &&= next?.files.find((file) => file.filename === filename)?.size === sizeBytes;
   }
-  if (filenames.length === 0 || (next !== undefined && isBeingReplaced)) return undefined;
+  if (wrong.size === 0) return undefined;
+  // Asked after the files: a decision is written before them. The next revision's file replaced it, or it was removed
+  // because the next revision has no file of that name.
+  const next = await ledger.successor(manifest);
+  const sizeOfNext = (filename: string) => next?.files.find((file) => file.filename === filename)?.size;
+  if (next && [...wrong].every(([filename, sizeBytes]) => sizeOfNext(filename) === sizeBytes)) return undefined;
   if ((await ledger.validManifest(date))?.revision !== manifest.revision) return undefined;
-  return { reason: reasons.join('; '), filenames };
+  return { reason: reasons.join('; '), filenames: [...wrong.keys()] };
 }
 
 /** Whether the listing of a date matches the known sizes. */

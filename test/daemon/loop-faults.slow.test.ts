@@ -320,6 +320,30 @@ describe('a clock that was a year ahead', () => {
     expect(alerts.length).toBeGreaterThanOrEqual(2);
     expect(statusReads.length).toBeGreaterThanOrEqual(8);
   });
+
+  it('and has planned a retry for then, does not pass over the ticks until then', async () => {
+    const right = Date.parse(NOW);
+    const { started, pass } = await start({
+      ...{ now: new Date(right + 365 * DAY).toISOString(), jobs: { a: `${DAILY}, retry: 10m` }, code: () => 1 },
+    });
+    await pass(2 * MINUTE);
+    const before = started.length;
+    expect(before).toBeGreaterThan(0);
+    vi.setSystemTime(right);
+    await pass(6 * HOUR);
+    expect(started.slice(before)).toContainEqual(expect.objectContaining({ reason: 'scheduled' }));
+  });
+});
+
+describe('a run that takes its time to stop', () => {
+  it('is asked once, however often somebody asks', async () => {
+    const { daemon, started, pass } = await start({ now: NOW, jobs: { a: DAILY }, stopMs: 8_000 });
+    for (let asked = 0; asked < 2; asked += 1) {
+      expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
+      await pass(3_000);
+    }
+    expect(started).toEqual([expect.objectContaining({ stops: 1 })]);
+  });
 });
 
 describe('who asks the daemon', () => {

@@ -27,6 +27,8 @@ export interface StartedRun {
   readonly reason: RunRecord['reason'];
   readonly atMs: number;
   isStopped: boolean;
+  /** How often it was asked to stop. */
+  stops: number;
   end(code: number | 'SIGKILL'): void;
 }
 
@@ -66,6 +68,8 @@ export interface TestOptions {
   readonly isSilent?: boolean;
   /** How a run ends that is asked to stop. Default: 130. */
   readonly stopWith?: 'SIGKILL' | 0 | 3;
+  /** How long a run takes to stop. Default: no time. */
+  readonly stopMs?: number;
   /** How long a status takes to be read. */
   readonly statusMs?: (job: string) => number;
   /** Dates that each run holds back. */
@@ -153,13 +157,15 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
           });
         };
       });
-      const run = { job: job.name, path, runId, reason, atMs: Date.now(), isStopped: false, end };
+      const run = { job: job.name, path, runId, reason, atMs: Date.now(), stops: 0, isStopped: false, end };
       started.push(run);
       const code = options.code?.(job.name, started.length);
       if (code !== undefined) end(code);
       const stop = () => {
+        run.stops += 1;
         run.isStopped = true;
-        end(options.stopWith ?? 130);
+        if (options.stopMs === undefined) end(options.stopWith ?? 130);
+        else setTimeout(() => end(options.stopWith ?? 130), options.stopMs);
       };
       return { logFile: undefined, done, stop, kill: stop };
     },

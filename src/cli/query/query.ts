@@ -79,9 +79,9 @@ export async function query(cli: Cli, { argument, options }: Call<'query'>): Act
       (pool) => pool.close(),
       () => {},
     );
-    await server?.engine.close();
     await rm(path, { force: true });
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    await server?.engine.close();
   }
 }
 

@@ -334,8 +334,8 @@ function formatRow(view: StatusView): readonly string[] {
 function describeNotes(view: StatusView): readonly string[] {
   const { document, style } = view;
   /** The number of dates with a reason, and the newest reason. */
-  const sumUp = (word: string, reasonOf: ReasonOf) => {
-    const found = listReasons(document.dates, reasonOf, ', ');
+  const sumUp = (word: string, reasonOf: ReasonOf, dates = document.dates) => {
+    const found = listReasons(dates, reasonOf, ', ');
     const count = found.length === 1 ? '' : `${formatCount(found.length)} dates, the newest `;
     return found.slice(-1).map((newest) => `${word}: ${count}${newest}`);
   };
@@ -343,7 +343,8 @@ function describeNotes(view: StatusView): readonly string[] {
     ...describeRunning(view),
     ...describeOwed(view).slice(0, 1),
     ...sumUp(style.yellow('degraded'), (date) => (date.damage === null ? whyDegraded(date) : null)),
-    ...sumUp(style.yellow('unusual'), whyUnusual),
+    // Of two weeks: an old doubt is no news.
+    ...sumUp(style.yellow('unusual'), whyUnusual, document.dates.slice(-10)),
     ...sumUp(style.red('failed'), whyFailed),
     ...sumUp(style.red('damaged'), whyDamaged),
   ];
