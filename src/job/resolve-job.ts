@@ -1,6 +1,5 @@
 /** Resolves the parsed job file to the job: fills in defaults and looks up columns in the contract. Pure. */
 import { join } from 'node:path';
-import { type Families, membersOf } from '../api-contract/family.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { isFault } from '../core/errors.ts';
@@ -25,7 +24,7 @@ const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
 export function resolveJob(file: string, folder: string, written: JobFile): Job {
   const { partition: _, settle, audit, ...rest } = written;
   const { drop, schedule, reports } = written;
-  const asked = resolveSource(written.source, written.families);
+  const asked = resolveSource(written.source);
   const sort = drop.sort ?? defaultSort(asked);
   const source = withNulls(asked, sort);
   const names = source.columns.map((column) => column.name);
@@ -117,16 +116,13 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
 }
 
-function resolveSource(written: JobFile['source'], families: Families): JobSource {
+function resolveSource(written: JobFile['source']): JobSource {
   const { api, key = null, table = USUAL.table, where = '', sql, grain, split = [] } = written;
   if (api === 'clickhouse') return resolveServerSource(written);
   if (api === 'chain' || api === 'market-structure') {
     const { symbols = [] } = written;
     assertOnce(symbols, 'source.symbols');
-    // One answer may have the contracts of a whole family.
-    const places = symbols.map((symbol) => (api === 'chain' ? membersOf(symbol, families)[0] : symbol));
-    const asked = symbols.filter((_symbol, at) => places.indexOf(places[at] ?? '') === at);
-    return { kind: 'snapshots', api, key, symbols: asked, columns: SNAPSHOT_COLUMNS[api] };
+    return { kind: 'snapshots', api, key, symbols, columns: SNAPSHOT_COLUMNS[api] };
   }
   const base = { api, key, table };
   const trades = { kind: 'rows', ...base, grainSeconds: 1, timeColumn: 'time', keyColumns: ['id'] } as const;

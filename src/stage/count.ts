@@ -161,12 +161,12 @@ async function sumRepeated(
   return await sumPasses(engine, table, count, passIds);
 }
 
-/** The roots of all contracts; with an empty one if a contract has no option symbol. */
-export async function listRoots({ engine, table }: StagedTable): Promise<ReadonlySet<string>> {
-  const found = await engine.rows<{ root: string }>(
-    `SELECT DISTINCT left(replaceAll(ifNull(option_symbol, ''), ' ', ''), -${SYMBOL_TAIL}) AS root FROM ${table}`,
+/** The roots of the contracts of each symbol asked for; with an empty one if a contract has no option symbol. */
+export async function listRoots({ engine, table }: StagedTable): Promise<ReadonlyMap<string, readonly string[]>> {
+  const found = await engine.rows<{ asked: string; roots: readonly string[] }>(
+    `SELECT splitByChar(' ', ${WINDOW_COLUMN})[1] AS asked, groupUniqArray(left(replaceAll(ifNull(option_symbol, ''), ' ', ''), -${SYMBOL_TAIL})) AS roots FROM ${table} GROUP BY asked`,
   );
-  return new Set(found.map(({ root }) => root));
+  return new Map(found.map(({ asked, roots }) => [asked, roots]));
 }
 
 /** Contracts by strike (thousandths), ascending, of each symbol asked for. */

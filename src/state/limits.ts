@@ -71,6 +71,8 @@ const foundSchema = z.object({
     .record(z.string(), z.array(z.int().min(0)).readonly())
     .readonly()
     .default({}),
+  /** Symbols of families that the API has had under their own name, beside the family's: they are expected again. */
+  apart: z.array(z.string()).readonly().default([]),
   /** Mean size of a row in transfer, before compression; at first of one with the contract's own fields. */
   rowBytes: z.number().positive().max(MAX_ROW_BYTES).default(700),
   /** Mean duration of the last answers; 0 before the first. */
@@ -112,6 +114,7 @@ export class ApiLimits extends Limits {
     this.recountProofs = {};
     this.groupCounts = 'joined';
     this.chainCuts = {};
+    this.apart = [];
     this.dayEdges = 'open';
     this.rowLimit = Math.max(this.rowLimit, ASSUMED_ROW_LIMIT);
     if (this.refusedRows !== null) this.refusedRows = Math.min(2 * this.refusedRows, Number.MAX_SAFE_INTEGER);

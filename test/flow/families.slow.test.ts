@@ -149,24 +149,26 @@ it('has one line for a family, whatever the source calls its symbols', async () 
   expect(mail.replace(/\s+/g, ' ')).toContain('SPX includes SPXW. NDX includes NDXP. XYZ includes XYZW.');
 }, 300_000);
 
-/** Answers chains as `answer` says. @returns the symbols it was asked for */
+/** Answers chains as `answer` says, or with a status. @returns the symbols it was asked for */
 async function runChain(
   cwd: string,
   symbols: string,
-  answer: (symbol: string) => readonly (readonly [symbol: string, contract: Contract])[] | undefined,
+  answer: (symbol: string) => readonly (readonly [symbol: string, contract: Contract])[] | number | undefined,
+  code = 0,
 ): Promise<readonly string[]> {
   const asked: string[] = [];
   const server = createServer(async (request, response) => {
     const { symbol } = JSON.parse(await text(request)) as { symbol: string };
     asked.push(symbol);
-    const found = answer(symbol);
+    const given = answer(symbol) ?? 404;
+    const found = typeof given === 'number' ? undefined : given;
     const data = found?.map(([name, contract]) => {
       const [, open_interest, put_call, strike, expiration_date] = contract;
       const series = { symbol: name, option_symbol: nameSeries(contract), expiration_date, put_call, strike };
       return { ...series, open_interest, iv: 0.2, gamma: gammaOf(contract), delta: put_call === 'CALL' ? 0.5 : -0.5 };
     });
     const headers = { 'content-type': 'application/json', date: new Date(NOW).toUTCString() };
-    response.writeHead(found === undefined ? 404 : 200, headers);
+    response.writeHead(typeof given === 'number' ? given : 200, headers);
     response.end(JSON.stringify(found === undefined ? { errorCode: 'SYMBOL_NOT_FOUND' } : { data, meta: {} }));
   });
   server.listen(0, '127.0.0.1');
@@ -179,7 +181,7 @@ async function runChain(
     `name: chains\nsource:\n  api: chain\n  symbols: [${symbols}]\ndrop:\n  to: drops\n  dataset: option-chain\n`,
   );
   const run = await flowdrop(['backfill', job, '--from', DAY, '--to', DAY], { cwd, env: workerEnvironment(url, url) });
-  expect(run.code, run.stderr).toBe(0);
+  expect(run.code, run.stderr).toBe(code);
   // The first one is asked twice: for the clock, and for its chain.
   return [...new Set(asked)].sort();
 }
@@ -217,4 +219,20 @@ it('has the chain of a family, whichever of its names the API wants', async () =
   await runChain(half, 'SPX', () => [['SPX', CONTRACTS[0]]]);
   const partly = (await readReport(half, prints)).watchlist[0]?.exposure;
   expect(partly).toEqual({ ...spx?.exposure, isWholeChain: false });
+  // A symbol that nobody named may be refused; one that the job names is missed.
+  const conditions: string[] = [];
+  for (const [symbols, status] of [
+    ['SPX', 400],
+    ['SPX', 403],
+    ['SPX, SPXW', 404],
+    ['SPXW', 404],
+  ] as const) {
+    const refused = await folder();
+    const named = symbols.split(',')[0];
+    const code = symbols === 'SPX, SPXW' ? 3 : 0;
+    await runChain(refused, symbols, (symbol) => (symbol === named ? [[symbol, CONTRACTS[0]]] : status), code);
+    const manifest = join(refused, 'drops/_flowdrop/option-chain', `session=${DAY}`, 'manifest.json');
+    conditions.push((JSON.parse(await readFile(manifest, 'utf8')) as { condition: string }).condition);
+  }
+  expect(conditions).toEqual(['available', 'available', 'degraded', 'available']);
 }, 300_000);

@@ -233,11 +233,34 @@ class PartFetch {
   }
 
   async run(): Promise<Fetched> {
-    await this.#fetchAll(this.#symbols);
-    await this.#fetchAll(await this.#listApart());
-    const nameOf = (symbol: string) => membersOf(symbol, this.#families)[0];
-    const found = new Set([...this.#staged].map((name) => nameOf(name.split(' ')[0] ?? '')));
-    const lacking = this.#symbols.filter((symbol) => !found.has(nameOf(symbol)));
+    const headOf = (symbol: string) => membersOf(symbol, this.#families)[0];
+    const isFirst = (symbol: string) => headOf(symbol) === symbol || !this.#symbols.includes(headOf(symbol));
+    const first = this.#symbols.filter(isFirst);
+    await this.#fetchAll(first);
+    // Other symbols of the families that are asked for: the API may have their contracts under a symbol of their own.
+    const others = first
+      .filter((symbol) => headOf(symbol) === symbol)
+      .flatMap((symbol) => membersOf(symbol, this.#families).slice(1));
+    const roots = others.length === 0 ? undefined : await listRoots(this.#stage);
+    const hasRoot = (symbol: string) => roots?.get(headOf(symbol))?.includes(symbol) ?? false;
+    // Of a date without a snapshot, the others have none either.
+    const isOtherwise = (family: string) =>
+      (this.#missing.get(family) ?? 'SNAPSHOT_NOT_FOUND') !== 'SNAPSHOT_NOT_FOUND';
+    const isWanted = (symbol: string) => {
+      const found = roots?.get(headOf(symbol));
+      if (this.#isRequired(symbol)) return !hasRoot(symbol);
+      // A contract without an option symbol may have any root.
+      return found === undefined ? isOtherwise(headOf(symbol)) : !found.includes('') && !hasRoot(symbol);
+    };
+    await this.#fetchAll(others.filter(isWanted));
+    const staged = new Set([...this.#staged].map((name) => name.split(' ')[0]));
+    const required = [...first, ...others.filter((symbol) => this.#isRequired(symbol))];
+    // The API may know a family by another of its names only.
+    const isThere = (symbol: string) =>
+      staged.has(symbol) ||
+      hasRoot(symbol) ||
+      (isOtherwise(symbol) && others.some((other) => headOf(other) === symbol && staged.has(other)));
+    const lacking = required.filter((symbol) => !isThere(symbol));
     return {
       hashes: this.#hashes,
       missing: lacking.flatMap((window) => {
@@ -248,15 +271,9 @@ class PartFetch {
     };
   }
 
-  /** Other symbols of families whose contracts the answers lack: an API may have these under a symbol of their own. */
-  async #listApart(): Promise<readonly string[]> {
-    // Else the API has no chain at all for the date.
-    const known = this.#symbols.filter((symbol) => this.#missing.get(symbol) !== 'SNAPSHOT_NOT_FOUND');
-    const members = known.flatMap((symbol) => membersOf(symbol, this.#families));
-    const others = members.filter((name) => !this.#symbols.includes(name));
-    if (others.length === 0) return [];
-    const roots = await listRoots(this.#stage);
-    return roots.has('') ? [] : others.filter((name) => !roots.has(name));
+  /** Whether the job names it, or the API has had it under its own symbol before; else it is only looked for. */
+  #isRequired(symbol: string): boolean {
+    return this.#symbols.includes(symbol) || this.#run.limits.apart.includes(symbol);
   }
 
   async #fetchAll(symbols: readonly string[]): Promise<void> {
@@ -294,13 +311,17 @@ class PartFetch {
 
   /** Asks for a part and stages it; one that is too large is fetched in two. */
   async #fetch(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<void> {
-    const { source, onEvent, log, signal } = this.#run;
+    const { source, onEvent, log, signal, limits } = this.#run;
     const { date } = this.#stage;
     const window = formatPart(part);
+    const isRequired = this.#isRequired(part.symbol);
     assertNotAborted(signal);
     const answer = await source.ask({ ...part, date }, { signal }).catch((error: unknown) => {
-      if (error instanceof SourceFault && error.action === 'split') return error;
-      throw error;
+      if (!(error instanceof SourceFault)) throw error;
+      if (error.action === 'split') return error;
+      // Nobody asked for it: an API may refuse the symbol, or answer about another.
+      if (isRequired) throw error;
+      return { kind: 'missing', rows: 0, reason: error.code } as const;
     });
     if (answer instanceof SourceFault) {
       const halves = source.canNarrow ? this.#halve(part) : undefined;
@@ -311,7 +332,7 @@ class PartFetch {
       queue.hire();
       return;
     }
-    this.#hashes.set(window, hashAnswer(answer));
+    if (isRequired || answer.kind === 'rows') this.#hashes.set(window, hashAnswer(answer));
     if (answer.kind === 'missing') {
       // A filter without matches gives no rows; a part of an existing chain cannot be missing.
       if (window !== part.symbol) {
@@ -325,7 +346,7 @@ class PartFetch {
         );
       }
       this.#missing.set(part.symbol, answer.reason);
-      if (this.#symbols.includes(part.symbol)) {
+      if (isRequired) {
         log.warn(
           { event: 'snapshot-missing', date, symbol: part.symbol, reason: answer.reason },
           `${date}: no snapshot of ${part.symbol}: ${answer.reason}`,
@@ -333,9 +354,11 @@ class PartFetch {
       }
       return;
     }
-    const isOther = !this.#symbols.includes(part.symbol);
-    // For a symbol that it does not have, an API may answer what it has of the underlying.
-    if (isOther && !Buffer.from(answer.data).includes(part.symbol)) return;
+    if (!this.#symbols.includes(part.symbol)) {
+      // For a symbol that it does not have, an API may answer what it has of the underlying.
+      if (!Buffer.from(answer.data).includes(part.symbol)) return;
+      if (!isRequired) limits.apart = [...limits.apart, part.symbol];
+    }
     await this.#stage.put(window, answer);
     if (answer.rows > 0) this.#staged.add(window);
     onEvent({ kind: 'page', date, window, rows: answer.rows });
