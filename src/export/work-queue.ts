@@ -25,6 +25,8 @@ export interface WorkQueue<Piece> {
   putFirst(pieces: readonly Piece[]): void;
   /** As many in flight as keep the pace: answers that take three intervals need four. */
   hire(): void;
+  /** A usable answer came: the failures before it do not mean that the API is down. */
+  noteAnswer(): void;
   /** The caller plans the rest anew; requests in flight are finished. */
   stop(): void;
 }
@@ -73,8 +75,6 @@ export async function workOff<Piece>(
     for (let piece = left.shift(); piece !== undefined; piece = isOver() ? undefined : left.shift()) {
       try {
         await work(piece, queue);
-        // An answer came: the failures before it do not mean that the API is down.
-        failuresInARow = 0;
       } catch (error) {
         noteFailure(piece, error);
       }
@@ -89,6 +89,9 @@ export async function workOff<Piece>(
       const needed = answerMs < SLOW_ANSWER_MS ? 0 : Math.ceil(answerMs / intervalMs) + 1;
       const wanted = Math.min(MAX_IN_FLIGHT, Math.max(USUAL_IN_FLIGHT, needed));
       while (active < wanted && left.length > 0 && !isOver()) workers.push(workOn());
+    },
+    noteAnswer() {
+      failuresInARow = 0;
     },
     stop() {
       isStopped = true;

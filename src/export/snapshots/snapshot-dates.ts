@@ -332,6 +332,7 @@ class PartFetch {
       queue.hire();
       return;
     }
+    queue.noteAnswer();
     if (isRequired || answer.kind === 'rows') this.#hashes.set(window, hashAnswer(answer));
     if (answer.kind === 'missing') {
       // A filter without matches gives no rows; a part of an existing chain cannot be missing.

@@ -199,6 +199,7 @@ async function fetchPlanned(
       if (state === 'done') await split(window, undefined, queue);
       return;
     }
+    queue.noteAnswer();
     if (page.rows > 0) limits.rowBytes = page.data.byteLength / page.rows;
     queue.hire();
     await stage.put(window, page);

@@ -127,6 +127,7 @@ FROM (
     round(spot + (next_spot - spot) * (second % 60) / 60, 2) AS spot,
     if(${draw('call')} < if(type = 'STOCK', 0.6, 0.47), 'CALL', 'PUT') AS put_call,
     multiIf(
+      kind = 'curb', ${pick(plan.dailies.slice(1), 1.4)},
       cycle = 'daily' AND ${draw('cycle')} < 0.7, ${pick(plan.dailies, 1.4)},
       ${draw('cycle')} < if(cycle = 'daily', 0.88, 0.62), ${pick(plan.weeklies, 1.3)},
       ${pick(plan.monthlies, 2.4)}) AS expiration_date
