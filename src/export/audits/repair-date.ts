@@ -9,7 +9,7 @@ import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import { axisOf, compareCells, isInside, keyOf, listSymbols } from '../../plan/axis.ts';
-import { type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
+import { type CellCount, type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf } from '../../plan/dates.ts';
 import { findMoved, planRepair } from '../../plan/pack.ts';
 import type { SqlRun } from '../../run/run.ts';
@@ -63,10 +63,12 @@ export async function repairDate(
     if (rule === 'mirror') await assertGone(run, sealed, now);
     // A row in quarantine cannot be staged again from its drop, and a group has no id.
     const isFilled = moved !== undefined && manifest.quarantine === undefined && job.source.kind === 'rows';
-    if (isFilled) await fillStage(run, stage, now, moved, drop);
+    const sealedRows = isFilled ? await fillStage(run, stage, now, moved, drop) : new Map<string, number>();
     const counted = isFilled ? now : undefined;
     const completed = await settle(fetchedDate(run, stage, now, state.counts(date), { counted }));
-    const carried = sumCounts(stage.carried());
+    // A version that was replaced is counted at the source, and is not in the drop; two trades of one id are in both.
+    const replacedIn = (cell: CellCount) => cell.rows - (sealedRows.get(keyOf(cell)) ?? cell.rows);
+    const duplicates = stage.carried().reduce((sum, cell) => sum + Math.max(0, replacedIn(cell)), 0);
     let kept = 0;
     if (rule === 'repair' && job.source.kind === 'rows') {
       const keep = async (elsewhere?: string) => await stage.keepGone(drop, elsewhere);
@@ -74,7 +76,6 @@ export async function repairDate(
       kept = isLosing ? await withLaterDrops(run, date, since, path, keep) : await keep();
     }
     assertStillWhole(run, date, firstSecondOf(manifest));
-    const duplicates = Math.min(manifest.duplicates, carried.rows - carried.ids);
     const result = await sealRows(run, stage, {
       ...{ begun, file: createDropFile(run, stage), restate: true },
       ...completed,
@@ -105,12 +106,13 @@ async function assertGone(run: SqlRun, { manifest, before }: SealedCounts, now: 
 /** Symbols of which only the seconds that differ are fetched again: each costs a request and reads the drop. */
 const MAX_FINE_SYMBOLS = 16;
 
-/** Stages the rows of the drop, all but those of the cells that moved. */
-async function fillStage(run: SqlRun, stage: Stage, now: DayCounts, moved: DayCounts, drop: DropRows): Promise<void> {
+/** Stages the rows of the drop, all but those of the cells that moved. @returns how many rows the drop has, by cell */
+async function fillStage(run: SqlRun, stage: Stage, now: DayCounts, moved: DayCounts, drop: DropRows) {
   const { job, limits, engine } = run;
   const { date } = stage;
   let current = mergeParts(now);
   const had = await countSealed(engine, job, date, drop, axisOf(now));
+  const sealedRows = new Map(had.map((cell) => [keyOf(cell), cell.rows]));
   const [hadIds, hasIds] = [had, current].map((cells) => new Map(cells.map((cell) => [keyOf(cell), cell.ids])));
   // Rows that the drop keeps may be of another date now. And it lacks rows that a version in another cell replaced: that
   // version may be gone.
@@ -125,6 +127,7 @@ async function fillStage(run: SqlRun, stage: Stage, now: DayCounts, moved: DayCo
     const parts = now.filter((cell) => cell.symbol === symbol);
     const seconds = await probeSymbol(run, date, symbol, parts);
     const sealed = await countSealed(engine, job, date, drop, 'time', { symbol, hashed: hashedOf(run) });
+    for (const cell of sealed) sealedRows.set(keyOf(cell), cell.rows);
     const withSeconds = (cells: DayCounts, own: DayCounts) => [...cells.filter((one) => one.symbol !== symbol), ...own];
     again = withSeconds(again, findMoved(sealed, seconds));
     current = withSeconds(current, seconds);
@@ -133,4 +136,5 @@ async function fillStage(run: SqlRun, stage: Stage, now: DayCounts, moved: DayCo
   const plan = planRepair(again, current, limits.rowLimit, new Set(large));
   const carried = current.filter((cell) => !plan.fetched.some((stretch) => isInside(cell, stretch)));
   await stage.fill(drop, plan, carried);
+  return sealedRows;
 }
