@@ -79,7 +79,7 @@ describe('init', () => {
       ['ftp://wrong', service.url, KEY, '', 'desk@example.com', 'spx, vix', mailUrl],
     );
     expect(run.code, run.stderr).toBe(0);
-    expect(run.stderr).toContain('allowed is an http or https address');
+    expect(run.stderr).toContain('allowed is scheme (http, https)');
     expect(run.stderr).toContain('Where the drops go: a directory or s3://bucket/prefix [out/drops]: ');
     expect(run.stdout + run.stderr).not.toContain(KEY);
     expect(run.stdout + run.stderr).not.toContain('mail-secret');

@@ -176,7 +176,9 @@ it('many jobs are a table, and what needs somebody is below it in words', async 
     }),
     of('unusual', {
       dates: sealed.map((date, index) =>
-        index === 4 ? { ...date, doubts: ['rows: 3, 10 expected'] } : index === 9 ? { ...date, damage: 'gone' } : date,
+        index === 4 || index === 14
+          ? { ...date, doubts: [`rows: ${index}, 100 expected`] }
+          : { ...date, damage: index === 9 ? 'gone' : date.damage },
       ),
     }),
   ];
