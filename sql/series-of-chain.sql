@@ -3,7 +3,7 @@
 {{series}}
 WHERE symbol NOT IN (SELECT symbol FROM {{chain}})
   OR contract_root IN ({{members}}) AND contract_root NOT IN (SELECT {{root}} FROM {{chain}})
-    AND symbol NOT IN (SELECT symbol FROM {{chain}} WHERE coalesce(option_symbol, '') = '')
+    AND symbol NOT IN (SELECT symbol FROM {{chain}} WHERE {{root}} = option_symbol)
 UNION ALL
 SELECT symbol, put_call, strike, expiration_date, is_settled, is_adjusted,
   CASE WHEN is_adjusted = 0 AND (gamma IS NULL OR open_interest IS NULL) THEN 1 ELSE 0 END AS is_unknown, 1 AS is_chain,

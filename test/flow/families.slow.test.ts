@@ -153,7 +153,9 @@ it('has one line for a family, whatever the source calls its symbols', async () 
 async function runChain(
   cwd: string,
   symbols: string,
-  answer: (symbol: string) => readonly (readonly [symbol: string, contract: Contract])[] | number | undefined,
+  answer: (
+    symbol: string,
+  ) => readonly (readonly [symbol: string, contract: Contract, isNameless?: true])[] | number | undefined,
   code = 0,
 ): Promise<readonly string[]> {
   const asked: string[] = [];
@@ -162,9 +164,15 @@ async function runChain(
     asked.push(symbol);
     const given = answer(symbol) ?? 404;
     const found = typeof given === 'number' ? undefined : given;
-    const data = found?.map(([name, contract]) => {
+    const data = found?.map(([name, contract, isNameless]) => {
       const [, open_interest, put_call, strike, expiration_date] = contract;
-      const series = { symbol: name, option_symbol: nameSeries(contract), expiration_date, put_call, strike };
+      const series = {
+        symbol: name,
+        option_symbol: isNameless ? null : nameSeries(contract),
+        expiration_date,
+        put_call,
+        strike,
+      };
       return { ...series, open_interest, iv: 0.2, gamma: gammaOf(contract), delta: put_call === 'CALL' ? 0.5 : -0.5 };
     });
     const headers = { 'content-type': 'application/json', date: new Date(NOW).toUTCString() };
@@ -219,6 +227,13 @@ it('has the chain of a family, whichever of its names the API wants', async () =
   await runChain(half, 'SPX', () => [['SPX', CONTRACTS[0]]]);
   const partly = (await readReport(half, prints)).watchlist[0]?.exposure;
   expect(partly).toEqual({ ...spx?.exposure, isWholeChain: false });
+  // One without option symbols has all contracts of the family, two of them as one: none that traded is added.
+  const nameless = await folder();
+  await runChain(nameless, 'SPX', (symbol) =>
+    symbol === 'SPX' ? CONTRACTS.slice(0, 3).map((contract) => [symbol, contract, true] as const) : undefined,
+  );
+  const all = (await readReport(nameless, prints)).watchlist[0]?.exposure;
+  expect(all).toMatchObject({ contracts: 2, isWholeChain: true });
   // A symbol that nobody named may be refused; one that the job names is missed.
   const conditions: string[] = [];
   for (const [symbols, status] of [
