@@ -52,7 +52,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   const files = nameServerFiles(access, collection, cluster);
   /** Where the objects of the store are, as a named collection states it. */
   const url = `'${bucketUrl}/${prefix === '' ? '' : `${prefix}/`}'`;
-  const known = await told(readCapabilities(engine));
+  const known = await answerOf(readCapabilities(engine));
   const lacking = NEEDED_SETTINGS.filter((name) => !known.settings.has(name));
   if (lacking.length > 0) {
     throw new Fault('SERVER_TOO_OLD', `the server has ClickHouse ${known.version}, without ${lacking[0]}`, {
@@ -66,11 +66,11 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   }
   const withSettings = (sql: string, settings: EngineSettings = {}) =>
     `${sql} ${formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, known))}`;
-  const rows = async <Row extends object>(sql: string) => await told(engine.rows<Row>(withSettings(sql)));
+  const rows = async <Row extends object>(sql: string) => await answerOf(engine.rows<Row>(withSettings(sql)));
   return { files, rows, assertFiles, write };
 
   /** Waits for the server. @throws Fault, EngineFault in words that help the caller */
-  async function told<T>(asked: Promise<T>): Promise<T> {
+  async function answerOf<T>(asked: Promise<T>): Promise<T> {
     return await asked.catch((error: unknown) => {
       throw describeServerFailure(error, url, collection, cluster);
     });
@@ -103,7 +103,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   /** Writes the answer to a file that does not exist yet. */
   async function write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
     const { name, settings } = describeFormat(format);
-    const stream = await told(engine.stream(withSettings(sql, settings), name, { signal }));
+    const stream = await answerOf(engine.stream(withSettings(sql, settings), name, { signal }));
     try {
       await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
     } catch (error) {

@@ -140,7 +140,8 @@ export function explainClip(
   { left = 0, hasEvening = false } = {},
 ): string | undefined {
   const gone = `rows before ${edgeOf(nowMs, lookbackDays)} (exchange time) had left the lookback when it was counted`;
-  if (left > 0) return `${formatCount(left)} ${gone}: it had them before`;
+  if (left === 1) return `1 ${gone.replace('rows', 'row')}: an earlier run had it`;
+  if (left > 0) return `${formatCount(left)} ${gone}: an earlier run had them`;
   const isGone = (second: number) => leavesAt(date, second, lookbackDays) < nowMs;
   if (!isGone(Math.min(hasEvening ? NIGHT_SECOND : 0, ...firstSeconds))) return undefined;
   if (firstSeconds.length < FEWEST_LIKE_SESSIONS) {
