@@ -1,4 +1,4 @@
-/** Rows that get another date while that one is not sealed yet: kept beside their date's other rows at first, they leave it when the other one is sealed. */
+/** Rows that get another date stand in one drop in the end: as soon as the source and the store can tell which. */
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
@@ -28,10 +28,10 @@ function createDay(date: string, first: number, until: number): readonly TableRo
   );
 }
 
-it('rows that move to a date which is not over stand in one drop in the end', async () => {
+/** A worker's life with a source of these rows, from the close of the first date on. */
+async function begin(rows: readonly TableRow[]) {
   const cwd = await folder();
-  const day = createDay(GAVE, 0, 57_600);
-  const table = await ChaosTable.create('time', day);
+  const table = await ChaosTable.create('time', rows);
   cleanups.push(() => table.drop());
   let now = Date.parse('2026-11-19T22:00:00Z');
   const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
@@ -39,20 +39,32 @@ it('rows that move to a date which is not over stand in one drop in the end', as
   const clock = await createMovedClock(cwd, now);
   const job = await writeJob(cwd, { reports: '' });
   const env = { FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50', ...clock.env };
-  const run = async (at: string) => {
-    now = Date.parse(at);
-    await clock.moveTo(now);
-    const ended = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } });
-    expect(ended.code, ended.stderr).toBe(0);
+  return {
+    table,
+    run: async (at: string) => {
+      now = Date.parse(at);
+      await clock.moveTo(now);
+      const ended = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } });
+      expect(ended.code, ended.stderr).toBe(0);
+    },
+    manifest: async (date: string) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
+    ids: async (date: string) =>
+      (await readWithHyparquet(join(cwd, 'drops', dropKey('trades', date)))).map(({ id }) => String(id)),
   };
-  const manifest = async (date: string) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date));
-  const ids = async (date: string) =>
-    (await readWithHyparquet(join(cwd, 'drops', dropKey('trades', date)))).map(({ id }) => String(id));
+}
+
+function planMove(day: readonly TableRow[]) {
+  const at = { on: 'request', number: 1 } as const;
+  return planAlteration({ move: 'rows-redated', at, rows: MOVED, spread: 'far', seed: 1, to: TOOK }, day);
+}
+
+it('rows that move to a date which is not over stand in one drop in the end', async () => {
+  const day = createDay(GAVE, 0, 57_600);
+  const { table, run, manifest, ids } = await begin(day);
   await run('2026-11-19T22:00:00Z');
 
   // A late row comes with them, so the date is sealed again, with counts that no longer tell of the others.
-  const at = { on: 'request', number: 1 } as const;
-  const move = planAlteration({ move: 'rows-redated', at, rows: MOVED, spread: 'far', seed: 1, to: TOOK }, day);
+  const move = planMove(day);
   await table.change({ remove: move.remove, add: [...move.add, createRow(GAVE, 9_000, 50_000)] });
   await run('2026-11-20T18:00:00Z');
   expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS + 1, kept: MOVED });
@@ -64,4 +76,18 @@ it('rows that move to a date which is not over stand in one drop in the end', as
   const there = await ids(GAVE);
   expect(move.remove.filter((id) => there.includes(id))).toEqual([]);
   expect(await ids(TOOK)).toEqual(expect.arrayContaining([...move.remove]));
+}, 600_000);
+
+it('rows that move to a later date which lost a row itself stand in one drop after the next run', async () => {
+  const [day, later] = [createDay(GAVE, 0, 57_600), createDay(TOOK, 20_000, 57_600)];
+  const { table, run, manifest, ids } = await begin([...day, ...later]);
+  await run('2026-11-20T22:00:00Z');
+
+  const move = planMove(day);
+  await table.change({ remove: [...move.remove, String(later[7]?.id)], add: move.add });
+  await run('2026-11-21T18:00:00Z');
+  expect(await manifest(TOOK)).toMatchObject({ revision: 2, rows: ROWS + MOVED, kept: 1 });
+  expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS - MOVED });
+  const there = await ids(GAVE);
+  expect(move.remove.filter((id) => there.includes(id))).toEqual([]);
 }, 600_000);
