@@ -20,27 +20,16 @@ import { openJobState } from '../state/job-state.ts';
 import { type ActionResult, type Call, type Cli, withLedger, withSource } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
-export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
-  if (argument === undefined) return await printPlans(cli);
-  return await printPlan(cli, await readJob(argument, cli.globals.jobs));
-}
-
-interface PlanChoice {
-  readonly range?: DateRange | undefined;
-  readonly mode?: BackfillMode | undefined;
-  /** Seconds that earlier jobs take of the same budget. */
-  readonly afterSeconds?: number | undefined;
-}
-
 /** Prints the plan of a job and its cost; for a backfill, of the dates that it would export. */
-export async function printPlan(cli: Cli, job: Job, choice: PlanChoice = {}): ActionResult {
-  const document = await planJob(cli, job, choice);
+export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]): ActionResult {
+  const document = await planJob(cli, job, 0, ...dates);
   return cli.print(document, describePlan(document, cli.terminal.style.out));
 }
 
-/** Prints the plans of all jobs of the folder; one that cannot be planned is reported, and the others go on. */
-async function printPlans(cli: Cli): ActionResult {
+/** Of all jobs of the folder, one that cannot be planned is reported, and the others go on. */
+export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
   const { terminal, globals, print } = cli;
+  if (argument !== undefined) return await printPlan(cli, await readJob(argument, globals.jobs));
   const style = terminal.style.out;
   const files = await listJobFiles(globals.jobs);
   if (files.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
@@ -57,7 +46,7 @@ async function printPlans(cli: Cli): ActionResult {
       // Jobs of one budget wait for each other; both SQL entry points share one.
       const budget = job.source.api === 'portal' ? 'historical' : job.source.api;
       const before = taken.get(budget) ?? 0;
-      const document = await planJob(cli, job, { afterSeconds: before });
+      const document = await planJob(cli, job, before);
       taken.set(budget, before + document.total.seconds);
       plans.push(document);
       if (!globals.json) print(document, `${describePlan(document, style)}\n`);
@@ -75,8 +64,14 @@ async function printPlans(cli: Cli): ActionResult {
   return exitCode;
 }
 
-async function planJob(cli: Cli, job: Job, choice: PlanChoice): Promise<PlanDocument> {
-  const { range, mode = 'unsealed', afterSeconds = 0 } = choice;
+/** @param afterSeconds that earlier jobs take of the same budget */
+async function planJob(
+  cli: Cli,
+  job: Job,
+  afterSeconds: number,
+  mode: BackfillMode = 'unsealed',
+  range?: DateRange,
+): Promise<PlanDocument> {
   const { openers } = cli;
   const calendar = await openers.readCalendar();
   const state = openJobState(openers.stateDir, job.name);
@@ -109,26 +104,20 @@ async function planJob(cli: Cli, job: Job, choice: PlanChoice): Promise<PlanDocu
   return await withSource(cli, job, planWith, { calendar });
 }
 
-interface PriceTerms {
-  readonly nowMs: number;
-  /** Time until it begins: for earlier jobs of the same budget. */
-  readonly waitMs?: number;
-  /** Milliseconds between two request starts. */
-  readonly intervalMs: number;
-  /** Requests for counting a date once. */
-  readonly countRequests: number;
-  /** Bytes of a row in transfer, before compression. */
-  readonly rowBytes: number;
-}
-
 /** Count, recount. */
 const COUNTS_OF_A_DATE = 2;
 
-/** The dates of the document, with what each costs. @param work in the order of the run; those without counts are estimated */
+/**
+ * The dates of the document, with what each costs.
+ * @param work in the order of the run; those without counts are estimated
+ * @param terms the time until it begins, for earlier jobs of the same budget; the time between two request starts; the
+ *   requests for counting a date once; the bytes of a row in transfer, before compression
+ */
 export function priceDates(
   work: readonly Pick<PlannedDate, 'date' | 'rows' | 'pages' | 'counts' | 'expiresAtMs'>[],
-  { nowMs, waitMs = 0, intervalMs, countRequests, rowBytes }: PriceTerms,
+  terms: Readonly<Record<'nowMs' | 'waitMs' | 'intervalMs' | 'countRequests' | 'rowBytes', number>>,
 ): readonly PlanDate[] {
+  const { nowMs, waitMs, intervalMs, countRequests, rowBytes } = terms;
   let doneAtMs = nowMs + waitMs;
   return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
     // An existing count costs nothing more.

@@ -47,7 +47,7 @@ export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>
     const hint = `flowdrop backfill ${job.name} --from DATE --to DATE --accept-change, with the same DATE twice`;
     throw usage(`--accept-change takes one date, not ${came}`, hint, 'DATE_INVALID');
   }
-  if (options.dryRun) return await printPlan(cli, job, { mode, range });
+  if (options.dryRun) return await printPlan(cli, job, mode, range);
   const dates = options.sealDegraded ? ({ mode: 'staged', range } as const) : { mode, range, acceptedBy };
   return printRun(cli, await runJob(createRunEnv(cli), job, { command: 'backfill', dates, withReports: false }));
 }

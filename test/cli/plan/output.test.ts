@@ -16,7 +16,7 @@ function planOf(expiresInMs: readonly number[]): PlanDocument {
     counts: index === 0 ? [] : undefined,
     expiresAtMs: NOW + ms,
   }));
-  const dates = [...priceDates(work, { nowMs: NOW, intervalMs: 1000, countRequests: 1, rowBytes: 700 })];
+  const dates = [...priceDates(work, { nowMs: NOW, waitMs: 0, intervalMs: 1000, countRequests: 1, rowBytes: 700 })];
   return {
     job: 'nightly-trades',
     server_time: new Date(NOW).toISOString(),
