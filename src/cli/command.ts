@@ -11,15 +11,11 @@ export interface CommandCall<A = undefined, O extends object = object> {
 
 /** One option. `T`: the type of its value in the command. */
 export interface OptionSpec<T = unknown> {
-  readonly kind: 'flag' | 'text' | 'number' | 'each' | 'list';
+  readonly kind: 'flag' | 'text' | 'number' | 'list';
   /** Name of the value in the help; empty for a flag. */
   readonly value: string;
   readonly text: string;
   readonly choices?: readonly T[] | undefined;
-  readonly default?: string | undefined;
-  readonly isRequired?: boolean | undefined;
-  /** For a flag: it is true unless `--no-NAME` is given. */
-  readonly isNegated?: boolean | undefined;
   /** Options that contradict it. */
   readonly conflicts?: readonly string[] | undefined;
 }
@@ -33,16 +29,12 @@ export interface CommandRow {
     readonly text: string;
     readonly choices?: readonly string[];
   };
-  /**
-   * Keyed by the command's own name for it: `newStore` is `--new-store` on the command line. In the order of the help.
-   */
+  /** Keyed by the command's own name for it: `newStore` is `--new-store` on the command line. In the order of the help. */
   readonly options?: Readonly<Record<string, OptionSpec>>;
-  /** Shown below the options. */
+  /** Shown below the options, in lines that fit into 80 cells. */
   readonly notes?: string;
   /** What to type, and what it does. */
   readonly examples?: readonly (readonly [typed: string, what: string])[];
-  /** Whether it writes a log in which the run id leads to the lines of a failure. */
-  readonly hasLog?: boolean;
 }
 
 export interface CommandSpec extends CommandRow {
@@ -58,12 +50,9 @@ type ArgumentOf<Row> = Row extends { readonly argument: { readonly syntax: infer
       : string | undefined
   : undefined;
 
-/** Options that have a value in every call. */
-type Given = { readonly default: string } | { readonly isRequired: true } | { readonly isNegated: true };
-type ValueOf<Option> = Option extends OptionSpec<infer T> ? T : never;
 export type ValuesOf<Options> = {
-  readonly [K in keyof Options as Options[K] extends Given ? K : never]: ValueOf<Options[K]>;
-} & { readonly [K in keyof Options as Options[K] extends Given ? never : K]?: ValueOf<Options[K]> };
+  readonly [K in keyof Options]?: Options[K] extends OptionSpec<infer T> ? T : never;
+};
 
 /** What the command of a row receives. */
 export type CallOf<Row> = CommandCall<
@@ -89,18 +78,12 @@ export const COMMAND_GROUPS = {
   service: 'The service:',
 } as const;
 
-type More = Partial<Pick<OptionSpec, 'default' | 'isRequired' | 'isNegated' | 'conflicts'>>;
-
-export function flag<const M extends More = object>(text: string, more?: M): OptionSpec<boolean> & NoInfer<M> {
-  return { kind: 'flag', value: '', text, ...(more as NoInfer<M>) };
+export function flag(text: string, conflicts?: readonly string[]): OptionSpec<boolean> {
+  return { kind: 'flag', value: '', text, conflicts };
 }
 
-export function text<const M extends More = object>(
-  value: string,
-  text: string,
-  more?: M,
-): OptionSpec<string> & NoInfer<M> {
-  return { kind: 'text', value, text, ...(more as NoInfer<M>) };
+export function text(value: string, text: string, conflicts?: readonly string[]): OptionSpec<string> {
+  return { kind: 'text', value, text, conflicts };
 }
 
 export function number(value: string, text: string): OptionSpec<number> {
@@ -112,17 +95,12 @@ export function choice<const T extends string>(value: string, choices: readonly 
   return { kind: 'text', value, text, choices };
 }
 
-/** May be given several times. */
-export function each(value: string, text: string): OptionSpec<readonly string[]> {
-  return { kind: 'each', value, text };
-}
-
-/** Takes several words. */
+/** Takes several words, also one by one. */
 export function list(value: string, text: string): OptionSpec<readonly string[]> {
   return { kind: 'list', value, text };
 }
 
 /** Turns `newStore` into `--new-store`. */
-export function formatFlag(name: string, { isNegated = false }: Pick<OptionSpec, 'isNegated'> = {}): string {
-  return `--${isNegated ? 'no-' : ''}${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+export function formatFlag(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

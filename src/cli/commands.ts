@@ -3,24 +3,28 @@
  * `docs/commands.md` follow this table: an option is a member of a row, which the command's file reads. Invariant: a command is imported only when it is called, so that `--help` and a
  * key press of the completion load none: `program.ts` does.
  */
-import { type CommandRow, type CommandSpec, choice, each, flag, list, number, text, type ValuesOf } from './command.ts';
+import { type CommandRow, type CommandSpec, choice, flag, list, number, text, type ValuesOf } from './command.ts';
 
 /** Default key of a service without keys. It is not secret: the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';
 
 export const ENGINE_WORKER_COMMAND = 'engine-worker';
 
+export const JOBS_FOLDER = 'jobs';
+
 /** Options of every command. */
 export const GLOBAL_OPTIONS = {
   json: flag('print one JSON document on stdout'),
-  jobs: text('dir', 'folder of the job files', { default: 'jobs' }),
+  jobs: text('dir', `folder of the job files (default: ${JOBS_FOLDER})`),
   debug: flag('log more, and print error stacks'),
 };
 
-export type GlobalOptions = ValuesOf<typeof GLOBAL_OPTIONS>;
+export type GlobalOptions = ValuesOf<typeof GLOBAL_OPTIONS> & { readonly jobs: string };
 
-/** What most commands take. */
+/** What the commands take that write a log of a job. */
 export const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
+
+const OTHER_BACKFILLS = ['missing', 'failed', 'all', 'acceptChange', 'dryRun'];
 
 /** Options of `serve` for data of its own. An archive has its dates, order and files; its engine counts no rows of files. */
 const OTHER_DATA = [
@@ -35,7 +39,7 @@ export const TABLE = {
     summary: 'run the shipped nightly job against a service with generated sessions, into ./out',
     options: {
       rows: number('rows', 'trades of each session (default: about 100,000)'),
-      sessions: text('sessions', 'trading sessions', { default: '3' }),
+      sessions: number('sessions', 'trading sessions (default: 3)'),
     },
     examples: [
       ['flowdrop demo', 'three sessions, drops, a report: about a minute'],
@@ -47,9 +51,7 @@ export const TABLE = {
     summary: 'write a commented job file and a settings file, and test the connection',
     argument: { syntax: '[dir]', text: 'folder to write to (default: ".")' },
     options: {
-      add: text('name', 'only add a job file; settings and other jobs are not changed', {
-        conflicts: ['name', 'apiUrl', 'apiKeyFile', 'smtpUrlFile', 'mailFrom'],
-      }),
+      add: text('name', 'only add a job file', ['name', 'apiUrl', 'apiKeyFile', 'smtpUrlFile', 'mailFrom']),
       kind: choice(
         'kind',
         ['trades', 'minute-flow', 'chain', 'structure', 'clickhouse', 'sql'],
@@ -68,8 +70,8 @@ export const TABLE = {
       force: flag('replace existing files; the old ones are kept as FILE.old'),
       offline: flag('do not test the connection'),
     },
-    notes:
-      'On a terminal it asks for missing values. It asks for the key or reads it from a file: the key is never an argument.',
+    notes: `On a terminal it asks for missing values.
+It asks for the key or reads it from a file: the key is never an argument.`,
     examples: [
       ['flowdrop init', 'asks questions, writes into this folder'],
       ['flowdrop init --yes --report-to desk@example.com', 'asks nothing; with a report'],
@@ -84,8 +86,9 @@ export const TABLE = {
     group: 'setUp',
     summary: 'test everything a run needs: settings, key, clock, store rights, mail, charts, disk, memory, engine',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
-    notes: `It sends one request to each API in test mode, logs in to the mail server without sending, and removes what it writes.
-Exit code 0: a run can work; 1: one of the checks failed, and a run would fail too.`,
+    notes: `It sends one request to each API in test mode, logs in to the mail server
+without sending, and removes what it writes.
+Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     examples: [
       ['flowdrop doctor', 'all jobs of the folder'],
       ['flowdrop doctor nightly-trades', 'what one job needs'],
@@ -138,8 +141,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'export every unsealed date inside the lookback, soonest expiry first, then mail the reports',
     argument: JOB,
     options: {
-      report: flag('export only', { isNegated: true }),
-      stage: flag('only fetch full pages of the running session; seal and mail nothing', { conflicts: ['newStore'] }),
+      noReport: flag('export only'),
+      stage: flag('only fetch full pages of the running session; seal and mail nothing', ['newStore']),
       newStore: flag('accept the store at `drop.to` after you moved, emptied or replaced it on purpose'),
     },
     examples: [
@@ -148,7 +151,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop run nightly-trades --stage', 'fetch what is visible of the running session'],
       ['flowdrop --json run nightly-trades > result.json', 'the result as one document'],
     ],
-    hasLog: true,
   },
   backfill: {
     group: 'daily',
@@ -157,16 +159,14 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       from: text('date', 'first date, YYYY-MM-DD; without dates the whole lookback'),
       to: text('date', 'last date, YYYY-MM-DD'),
-      missing: flag('only dates that have not failed in an earlier run', { conflicts: ['failed', 'all'] }),
-      failed: flag('only dates whose last try failed, and degraded drops', { conflicts: ['all'] }),
+      missing: flag('only dates that have not failed in an earlier run', ['failed', 'all']),
+      failed: flag('only dates whose last try failed, and degraded drops', ['all']),
       all: flag('every date; sealed ones are exported again, and restated if they differ'),
       acceptChange: flag(
         'one date again, with what the source has now, even if rows are gone or loaded twice; the manifest records who',
-        { conflicts: ['missing', 'failed'] },
+        ['missing', 'failed'],
       ),
-      sealDegraded: flag('seal the staged rows of expired dates, as degraded', {
-        conflicts: ['missing', 'failed', 'all', 'acceptChange', 'dryRun'],
-      }),
+      sealDegraded: flag('seal the staged rows of expired dates, as degraded', OTHER_BACKFILLS),
       dryRun: flag('print the cost, and dates that would expire before they are fetched; change nothing'),
     },
     examples: [
@@ -175,7 +175,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop backfill nightly-trades --failed', 'failed and degraded dates'],
       ['flowdrop backfill nightly-trades --all --from 2026-11-20 --to 2026-11-20', 'one date again'],
     ],
-    hasLog: true,
   },
   report: {
     group: 'daily',
@@ -186,18 +185,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       date: text('date', 'trading date; default: the newest sealed one, and late ones inside the lookback'),
       preview: text('dir', 'write HTML, text, .eml and attachments to this folder; send nothing'),
       only: text('address', 'only for this address, even if it has received the report or is no recipient'),
-      show: flag('print the mailed page from the archive; send nothing', {
-        conflicts: ['preview', 'only'],
-      }),
+      show: flag('print the mailed page from the archive; send nothing', ['preview', 'only']),
       report: text('id', 'with --show: id of the report in the archive'),
-      revision: text('number', 'with --show: revision to print; default: the newest'),
+      revision: number('number', 'with --show: revision to print; default: the newest'),
     },
     examples: [
       ['flowdrop report nightly-trades', 'to recipients who have not received it'],
       ['flowdrop report nightly-trades --preview preview', 'as files; nothing is sent'],
       ['flowdrop report nightly-trades --date 2026-11-20 --only me@example.com', 'one date again, to one address'],
     ],
-    hasLog: true,
   },
   status: {
     group: 'daily',
@@ -241,7 +237,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     argument: JOB,
     options: {
       date: text('date', 'only this trading date; default: every sealed one, and the dataset as a whole'),
-      deep: flag('also compare with the source, for dates still inside the lookback'),
+      deep: flag('also compare with the source, for dates still inside the lookback', ['repair']),
       repair: flag('repair damaged dates while the source still has them; record lost revisions'),
     },
     examples: [
@@ -249,7 +245,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop verify nightly-trades --date 2026-11-20', 'one date'],
       ['flowdrop verify nightly-trades --deep', 'also compares with the source'],
     ],
-    hasLog: true,
   },
   gap: {
     group: 'data',
@@ -288,7 +283,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       text: "one SELECT over datasets by their names, or over the API's tables; - reads it from stdin",
     },
     options: {
-      job: text('job', 'job whose store to query; default: the one store of all jobs in the jobs folder'),
+      job: text('job', 'job whose store to query; default: the one store of all jobs', ['fromStore', 'dataset']),
       fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
       dataset: text('name', "dataset of that store behind the API's tables; default: the only one with single trades"),
       apiTypes: flag('send dates, times and empty values as text, as the API does, instead of typed values'),
@@ -300,7 +295,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ),
       out: text('file', 'write the answer to this file, completely or not at all; never overwrites'),
       force: flag('let --out replace an existing file'),
-      vertical: flag('one line per column instead of a table: for wide rows'),
+      vertical: flag('one line per column instead of a table: for wide rows', ['format']),
     },
     examples: [
       ['flowdrop query "SELECT symbol, sum(premium) AS p FROM trades GROUP BY symbol ORDER BY p DESC LIMIT 10"', ''],
@@ -317,11 +312,11 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       store: text(
         'location',
         'serve sealed drops instead: s3://BUCKET/PREFIX or a directory; every sealed date, no lookback',
-        { conflicts: OTHER_DATA },
+        OTHER_DATA,
       ),
       dataset: text('name', 'dataset in --store'),
-      data: each('file', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable'),
-      chain: each('file', 'option chain: .csv (also .gz) with the columns of the exchange or ours; repeatable'),
+      data: list('file', 'trades: .ndjson, .csv (also .gz) or .parquet'),
+      chain: list('file', 'option chain: .csv (also .gz) with the columns of the exchange or ours'),
       dataDir: text('dir', 'folder that keeps the loaded data; default: a temporary one'),
       generate: number('sessions', 'generate this many trading sessions'),
       generateRows: number('rows', 'trades of each generated session (default: about 100,000)'),
@@ -334,7 +329,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       scanLimit: number('rows', 'maximum rows read for one answer'),
       concurrency: number('queries', 'queries that run at the same time'),
       requestsPerSecond: number('rate', 'requests per second for each key'),
-      key: each('key', `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`),
+      key: list('key', `accepted key, beginning with cus_ or apikey_ (default: ${LOCAL_KEY})`),
       keyFile: text('file', 'hashed keys with entitlements, as `flowdrop key` writes them; reloaded when it changes'),
       secureCookies: flag('send session cookies over TLS only, for a service behind a TLS proxy'),
       clickhouseUrl: text('url', 'a ClickHouse server as engine; FLOWDROP_CLICKHOUSE_URL instead hides the password'),
@@ -356,7 +351,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     group: 'service',
     summary: 'create a key for serve; it is shown once; the key file stores only its hash',
     options: {
-      name: text('name', 'whose key it is, for the log', { isRequired: true }),
+      name: text('name', 'whose key it is, for the log; required'),
       entitlement: choice('subscription', ['active', 'trialing', 'none'], 'historical SQL (default: active)'),
       realtime: flag('allow the option chain and market structure'),
       prefix: choice('prefix', ['cus', 'apikey'], 'what the key begins with (default: cus)'),
@@ -385,7 +380,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop alert nightly-trades', 'gaps that are about to expire, expired dates'],
       ["flowdrop alert nightly-trades --died 'killed by OOM'", 'a run that ended without a result'],
     ],
-    hasLog: true,
   },
 } satisfies Readonly<Record<string, CommandRow>>;
 

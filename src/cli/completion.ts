@@ -3,9 +3,10 @@
  * `flowdrop complete` for what may come next, one per line with its description after a tab, and completes file names if
  * there is none. Invariant: `complete` reads only the command table and file names, so that a key press does not wait.
  */
+import { parseArgs } from 'node:util';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
 import { type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
-import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
+import { COMMANDS, GLOBAL_OPTIONS, JOBS_FOLDER } from './commands.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
 
 /** A word that may come next, and what it means. */
@@ -27,39 +28,33 @@ export async function complete({ terminal }: Cli, { argument: words }: Call<'com
 
 /** @param words typed before the incomplete one @param wantsFlag whether that one begins like a flag */
 async function listNext(words: readonly string[], wantsFlag: boolean): Promise<readonly Candidate[]> {
-  let command: CommandSpec | undefined;
-  let positionals = 0;
-  let jobs: string = GLOBAL_OPTIONS.jobs.default;
-  /** The option whose value comes next. */
-  let awaited: OptionSpec | undefined;
-  /** After `--` nothing is a flag. */
-  let isLiteral = false;
-  const used = new Set<string>();
-  const findOption = (flag: string) =>
-    Object.entries({ ...GLOBAL_OPTIONS, ...command?.options }).find(([name, spec]) => formatFlag(name, spec) === flag);
-  for (const word of words) {
-    if (awaited) {
-      if (awaited === GLOBAL_OPTIONS.jobs) jobs = word;
-      awaited = undefined;
-    } else if (word === '--') isLiteral = true;
-    else if (word.startsWith('-') && !isLiteral) {
-      const [flag = '', value] = word.split('=', 2);
-      const [, option] = findOption(flag) ?? [];
-      if (option?.kind !== 'list' && option?.kind !== 'each') used.add(flag);
-      if (option !== undefined && option.kind !== 'flag' && value === undefined) awaited = option;
-      if (option === GLOBAL_OPTIONS.jobs && value !== undefined) jobs = value;
-    } else if (command === undefined) command = COMMANDS.find(({ name }) => name === word);
-    else positionals += 1;
+  const command = COMMANDS.find(({ name }) => words.includes(name));
+  const options = Object.entries({ ...GLOBAL_OPTIONS, ...command?.options });
+  const known = new Map<string, OptionSpec>(options.map(([name, spec]) => [formatFlag(name), spec]));
+  const { tokens } = parseArgs({
+    args: [...words],
+    strict: false,
+    tokens: true,
+    options: Object.fromEntries(
+      Array.from(known, ([typed, { kind }]) => [typed.slice(2), { type: kind === 'flag' ? 'boolean' : 'string' }]),
+    ),
+  });
+  const given = tokens.filter((token) => token.kind === 'option');
+  const jobs = given.findLast(({ name }) => name === 'jobs')?.value ?? JOBS_FOLDER;
+  const last = tokens.at(-1);
+  const awaited = last?.kind === 'option' && last.value === undefined ? known.get(last.rawName) : undefined;
+  if (awaited && awaited.kind !== 'flag') return await listValues(awaited.value, awaited.choices, jobs);
+  if (wantsFlag && !tokens.some(({ kind }) => kind === 'option-terminator')) {
+    const used = given.filter(({ rawName }) => known.get(rawName)?.kind !== 'list').map(({ rawName }) => rawName);
+    return listFlags(command).filter(([word]) => !used.includes(word));
   }
-  if (awaited) return await listValues(awaited.value, awaited.choices, jobs);
-  if (wantsFlag && !isLiteral) return listFlags(command).filter(([word]) => !used.has(word));
   if (command === undefined) {
     const listed = COMMANDS.filter(({ group }) => group !== undefined);
     return [...listed.map(({ name, summary }) => [name, summary] as const), HELP_COMMAND];
   }
   const { syntax = '', choices } = command.argument ?? {};
-  if (positionals > 0 && !syntax.endsWith('...]')) return [];
-  return await listValues(/\w+/.exec(syntax)?.[0], choices, jobs);
+  const isComplete = tokens.filter(({ kind }) => kind === 'positional').length > 1 && !syntax.endsWith('...]');
+  return isComplete ? [] : await listValues(/\w+/.exec(syntax)?.[0], choices, jobs);
 }
 
 /** Of values with the name `job` the jobs, else their choices; the shell completes all others, because it knows files. */
@@ -71,7 +66,7 @@ async function listValues(value: string | undefined, choices: readonly unknown[]
 
 function listFlags(command: CommandSpec | undefined): readonly Candidate[] {
   const describe = (options: CommandSpec['options']) =>
-    Object.entries(options).map(([name, spec]): Candidate => [formatFlag(name, spec), spec.text]);
+    Object.entries(options).map(([name, spec]): Candidate => [formatFlag(name), spec.text]);
   const globals = describe(GLOBAL_OPTIONS);
   return command ? [...describe(command.options), HELP_FLAG, ...globals] : [VERSION_FLAG, ...globals, HELP_FLAG];
 }

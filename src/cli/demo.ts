@@ -20,13 +20,13 @@ const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
 const STATE_FOLDER = 'state';
 
-export async function demo(cli: Cli, { options: { sessions, rows } }: Call<'demo'>): ActionResult {
+export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'demo'>): ActionResult {
   const { terminal, self, cwd, signal } = cli;
   const { shippedJob } = cli.openers;
   const out = join(cwd, DEMO_FOLDER);
   const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
   terminal.err(`Generating ${sessions} sessions of ${trades} trades ...\n`);
-  const data = ['--generate', sessions, ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
+  const data = ['--generate', String(sessions), ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
   const service = await startServeProcess(self, cwd, [...data, '--key', LOCAL_KEY], signal);
   try {
     terminal.err(

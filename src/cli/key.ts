@@ -12,7 +12,7 @@ import { type ActionResult, type Call, type Cli, usage } from './context.ts';
 
 export async function key({ terminal, cwd, globals, print }: Cli, { options }: Call<'key'>): ActionResult {
   const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;
-  if (!isKeyName(name)) throw usage(`--name: ${NAME_RULE}`, undefined, 'KEY_NAME_INVALID');
+  if (name === undefined || !isKeyName(name)) throw usage(`--name: ${NAME_RULE}`, undefined, 'KEY_NAME_INVALID');
   const made = createKey(prefix);
   const entry = buildEntry(hashKey(made), { name, historical: entitlement, realtime });
   if (file !== undefined) await rewriteFile(resolve(cwd, file), (text) => appendEntry(file, text, entry));

@@ -6,16 +6,8 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
-import { findNearest } from '../core/nearest.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import {
-  COMMAND_GROUPS,
-  type CommandCall,
-  type CommandSpec,
-  EXIT_CODE_MEANINGS,
-  formatFlag,
-  type OptionSpec,
-} from './command.ts';
+import { COMMAND_GROUPS, type CommandCall, type CommandSpec, EXIT_CODE_MEANINGS, formatFlag } from './command.ts';
 import {
   COMMANDS,
   type CommandName,
@@ -23,6 +15,7 @@ import {
   GLOBAL_OPTIONS,
   type GlobalOptions,
   JOB,
+  JOBS_FOLDER,
 } from './commands.ts';
 import type { ActionResult, Call, Cli, CliContext, Terminal } from './context.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
@@ -85,16 +78,17 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
     exitCode = (await act({ ...given, terminal, globals, print, describe }, call as never)) ?? 0;
   });
   try {
-    const unknown = findUnknownTopic(argv);
-    if (unknown) throw unknown;
-    await parser.parseAsync(argv, { from: 'user' });
+    // Of `help` and an unknown command the parser would print the whole help; of the command alone it says what is wrong.
+    const [first, topic = '-'] = argv;
+    const isKnown = first !== 'help' || topic.startsWith('-') || COMMANDS.some(({ name }) => name === topic);
+    await parser.parseAsync(isKnown ? argv : argv.slice(1), { from: 'user' });
     return exitCode;
   } catch (error) {
-    const found = error instanceof CommanderError ? await explain(error, argv, parser.opts<GlobalOptions>()) : error;
+    const found = error instanceof CommanderError ? await explain(error, argv, readGlobals(parser)) : error;
     if (found === undefined) return 0;
     const failure = describe(tellInterruption(found, given.signal));
-    // A usage error leaves no log lines to look for.
-    const runId = command?.hasLog && failure.exitCode !== EXIT_CODES.usage ? openers.runId : undefined;
+    // Commands of one job write a log. A usage error leaves no lines to look for.
+    const runId = command?.argument === JOB && failure.exitCode !== EXIT_CODES.usage ? openers.runId : undefined;
     if (argv.includes('--json')) terminal.out(`${JSON.stringify({ ...failure.json, run_id: runId })}\n`);
     // The help was printed instead.
     if (!isHelp(error)) terminal.err(`${failure.text}${runId === undefined ? '' : `  run: ${runId}\n`}`);
@@ -115,12 +109,11 @@ async function explain(error: CommanderError, argv: readonly string[], { jobs }:
     if (names.length > 0) return mistake(`which job? The folder ${jobs} has ${names.join(', ')}`, example);
   }
   const text = error.message.replace(/^error: /, '');
-  const [, words = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
-  const [message = words] = words.split('\n');
-  const near = suggested ?? suggestChoice(message);
+  // `unknown command 'rum'`, and in brackets on a line of its own which was meant.
+  const [message = text, suggested = ''] = text.split('\n');
   const help = command ? `flowdrop ${command.name} --help` : 'flowdrop --help';
   const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'lists its options';
-  return mistake(message, `${near ? `${near} ` : ''}\`${help}\` ${next}.`);
+  return mistake(message, `${suggested.slice(1, -1)} \`${help}\` ${next}.`.trimStart());
 }
 
 function mistake(message: string, hint: string): Fault {
@@ -153,8 +146,8 @@ const HELP_END = `
 Exit codes:
 ${EXIT_CODE_MEANINGS.map(([code, meaning]) => `    ${String(code).padEnd(3)}  ${meaning}`).join('\n')}
 
-New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your own, \`flowdrop doctor\` checks it.
-\`flowdrop help COMMAND\` has examples.
+New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your
+own, \`flowdrop doctor\` checks it. \`flowdrop help COMMAND\` has examples.
 `;
 
 type NamedCommand = (typeof COMMANDS)[number];
@@ -177,23 +170,23 @@ export function buildParser(version: string, terminal: HelpTerminal, call: CallC
       writeErr: (text) => terminal.err(text),
       // Reported like every other failure.
       outputError: () => {},
-      getOutHelpWidth: () => widthOf(terminal),
+      getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
       getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
     })
     .configureHelp({ subcommandTerm: formatTerm })
     .exitOverride();
   addOptions(parser, GLOBAL_OPTIONS);
-  for (const spec of COMMANDS) addCommand(parser, spec, call, terminal);
+  for (const spec of COMMANDS) addCommand(parser, spec, call);
   parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
-  return parser.addHelpText('after', () => hangText(HELP_END, widthOf(terminal), 0));
+  return parser.addHelpText('after', HELP_END);
 }
 
-/** Cells of a line of the help. */
-function widthOf({ columns }: HelpTerminal): number {
-  return Math.min(columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH);
+function readGlobals(parser: Command): GlobalOptions {
+  const given: Partial<GlobalOptions> = parser.opts();
+  return { jobs: JOBS_FOLDER, ...given };
 }
 
-function addCommand(parser: Command, spec: NamedCommand, call: CallCommand, terminal: HelpTerminal) {
+function addCommand(parser: Command, spec: NamedCommand, call: CallCommand) {
   const { name, group, argument, notes, examples } = spec;
   const command = parser.command(name, { hidden: group === undefined }).description(spec.summary);
   if (group) command.helpGroup(COMMAND_GROUPS[group]);
@@ -202,32 +195,27 @@ function addCommand(parser: Command, spec: NamedCommand, call: CallCommand, term
     command.addArgument(argument.choices ? added.choices(argument.choices) : added);
   }
   addOptions(command, spec.options);
-  if (notes) command.addHelpText('after', () => `\n${hangText(notes, widthOf(terminal), 0)}`);
+  if (notes) command.addHelpText('after', `\n${notes}`);
   if (examples) {
     // Each on a line of its own, so that it can be copied.
     const lines = examples.map(([typed, what]) => `  ${typed}\n${what === '' ? '' : `      ${what}\n`}`);
     command.addHelpText('after', `\nExamples:\n${lines.join('')}`);
   }
   command.action(async () => {
-    await call(spec, { argument: command.processedArgs[0], options: command.opts() }, parser.opts<GlobalOptions>());
+    await call(spec, { argument: command.processedArgs[0], options: command.opts() }, readGlobals(parser));
   });
 }
 
 function addOptions(command: Command, options: CommandSpec['options']): void {
-  for (const [name, spec] of Object.entries(options)) command.addOption(buildOption(name, spec));
-}
-
-function buildOption(name: string, spec: OptionSpec): Option {
-  const value = spec.value === '' ? '' : ` <${spec.value}${spec.kind === 'list' ? '...' : ''}>`;
-  const option = new Option(`${formatFlag(name, spec)}${value}`, spec.text)
-    .makeOptionMandatory(spec.isRequired === true)
-    .conflicts([...(spec.conflicts ?? [])]);
-  if (spec.default !== undefined) option.default(spec.default);
-  if (spec.choices) option.choices(spec.choices.map(String));
-  if (spec.kind === 'number') option.argParser(parseNumber);
-  // No initial list: the help would print it as a default.
-  if (spec.kind === 'each') option.argParser((text, before: readonly string[] = []) => [...before, text]);
-  return option;
+  for (const [name, { kind, value, text, choices, conflicts = [] }] of Object.entries(options)) {
+    const shown = kind === 'flag' ? '' : ` <${value}${kind === 'list' ? '...' : ''}>`;
+    const option = new Option(`${formatFlag(name)}${shown}`, text).conflicts([...conflicts]);
+    // What is typed is what the command reads: `--no-report` is `noReport`.
+    option.negate = false;
+    if (choices) option.choices(choices.map(String));
+    if (kind === 'number') option.argParser(parseNumber);
+    command.addOption(option);
+  }
 }
 
 function parseNumber(text: string): number {
@@ -245,21 +233,4 @@ function formatTerm(command: Command): string {
 /** Whether the help was printed instead of an error. */
 function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.code === 'commander.help';
-}
-
-/** `flowdrop help NAME` for an unknown command: the parser would print the whole help, and no error. */
-function findUnknownTopic([first, topic]: readonly string[]): Fault | undefined {
-  const names: readonly string[] = COMMANDS.map(({ name }) => name);
-  if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
-  const near = findNearest(topic, names);
-  const hint = `${near ? `Did you mean ${near}? ` : ''}\`flowdrop --help\` lists the commands.`;
-  return mistake(`unknown command '${topic}'`, hint);
-}
-
-/** The allowed choice closest to an invalid value. */
-function suggestChoice(message: string): string | undefined {
-  const [, came, allowed] = /'([^']*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
-  if (came === undefined || allowed === undefined) return undefined;
-  const near = findNearest(came, allowed.split(', '));
-  return near && `Did you mean ${near}?`;
 }

@@ -72,15 +72,11 @@ async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: Del
 
 /**
  * Prints the page of a mailed report from the store's archive. Sends no mail.
- * @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS`, `REVISION_INVALID` (usage), StoreFault
+ * @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS` (usage), StoreFault
  */
 async function showReport(cli: Cli, job: Job, { date, report, revision }: Call<'report'>['options']): ActionResult {
   const { openers, print, terminal, globals } = cli;
-  if (revision !== undefined && !/^[1-9]\d{0,8}$/.test(revision)) {
-    const message = `--revision must be a whole number of 1 or more, not "${revision}"`;
-    throw usage(message, undefined, 'REVISION_INVALID');
-  }
-  const choice = { date, report, revision: revision === undefined ? undefined : Number(revision) };
+  const choice = { date, report, revision };
   const page = await withLedger(openers, job, ({ store }) => readArchivedPage(store, job.name, choice));
   if (globals.json) return print(page, '');
   // Not wrapped: it is HTML.

@@ -23,8 +23,8 @@ export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionR
     const staged = await stageJob(env, job);
     return cli.print({ job: job.name, ...staged }, describe(staged));
   }
-  const { report: withReports, newStore: isNewStore } = options;
-  return printRun(cli, await runJob(env, job, { command: 'run', withReports, isNewStore }));
+  const { noReport = false, newStore: isNewStore } = options;
+  return printRun(cli, await runJob(env, job, { command: 'run', withReports: !noReport, isNewStore }));
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {

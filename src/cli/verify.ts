@@ -21,7 +21,6 @@ import {
   assertDirectory,
   type Call,
   type Cli,
-  usage,
   withLedger,
   withSource,
 } from './context.ts';
@@ -55,10 +54,6 @@ const ORDINARY: Omit<VerifyResult, 'date' | 'rows' | 'findings'> = {
 
 export async function verify(cli: Cli, { argument, options }: Call<'verify'>): ActionResult {
   if (options.date !== undefined) assertDate('--date', options.date);
-  if (options.repair && options.deep) {
-    const hint = 'Repair first. What then differs at the source is exported again by `flowdrop backfill JOB --all`.';
-    throw usage('--repair and --deep cannot be given together', hint);
-  }
   const job = await readJob(argument, cli.globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to);
   await assertStateFolder(cli.openers.stateDir);

@@ -65,7 +65,7 @@ describe('usage', () => {
     { args: ['backfill'], says: 'job' },
     { args: ['backfill', 'x', '--to', '2026-11-20'], says: '--from' },
     { args: ['serve', '--port', 'many'], says: 'number' },
-    { args: ['query', 'SELECT 1', '--format', 'jsn'], says: 'Did you mean json?' },
+    { args: ['query', 'SELECT 1', '--format', 'jsn'], says: 'table, json, csv' },
     { args: ['run', 'one', 'two'], says: '`flowdrop run --help`' },
     { args: ['backfill', 'x', '--from', '2026-13-01', '--to', '2026-11-20'], says: '--from 2026-11-20' },
     { args: ['--jobs', 'nowhere', 'plan', 'x'], says: 'There is no folder nowhere here' },

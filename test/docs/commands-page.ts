@@ -2,13 +2,7 @@
  * Writes docs/commands.md from the table of commands, so that the page cannot differ from `--help`. The table has the
  * words; this file has only the page's first lines and its layout, as the formatter would set it.
  */
-import {
-  COMMAND_GROUPS,
-  type CommandSpec,
-  EXIT_CODE_MEANINGS,
-  formatFlag,
-  type OptionSpec,
-} from '../../src/cli/command.ts';
+import { COMMAND_GROUPS, type CommandSpec, EXIT_CODE_MEANINGS, formatFlag } from '../../src/cli/command.ts';
 import { COMMANDS, GLOBAL_OPTIONS } from '../../src/cli/commands.ts';
 import { buildTable } from '../support/pages.ts';
 
@@ -34,8 +28,7 @@ export function buildCommandsPage(): string {
 }
 
 function buildCommand({ name, argument, summary, options, notes, examples = [] }: CommandSpec): string {
-  const required = Object.entries(options).filter(([, { isRequired }]) => isRequired);
-  const words = [name, argument?.syntax.replace(/[<>]/g, '').toUpperCase(), ...required.map(formatUse)];
+  const words = [name, argument?.syntax.replace(/[<>]/g, '').toUpperCase()];
   const typed = examples.map(([line, what]) => (what === '' ? line : `# ${what}\n${line}`));
   return [
     `### \`${words.filter(Boolean).join(' ')}\``,
@@ -46,17 +39,12 @@ function buildCommand({ name, argument, summary, options, notes, examples = [] }
   ].join('\n\n');
 }
 
-function formatUse([key, spec]: readonly [string, OptionSpec]): string {
-  return `${formatFlag(key, spec)}${spec.value === '' ? '' : ` ${spec.value.toUpperCase()}`}`;
-}
-
 function buildOptions(options: CommandSpec['options']): string {
   const rows = Object.entries(options).map(([key, spec]) => [
-    `\`${formatUse([key, spec])}\``,
+    `\`${formatFlag(key)}${spec.value === '' ? '' : ` ${spec.value.toUpperCase()}`}\``,
     `${spec.text}${listChoices(spec.choices?.map(String))}`.replaceAll('|', '\\|'),
-    spec.default === undefined ? '' : `\`${spec.default}\``,
   ]);
-  return buildTable(['option', 'meaning', 'default'], rows);
+  return buildTable(['option', 'meaning'], rows);
 }
 
 function listChoices(choices: readonly string[] | undefined): string {

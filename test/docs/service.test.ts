@@ -11,9 +11,5 @@ it('the page of the service lists exactly the options of the service', () => {
     [...(row.split('|')[1] ?? '').matchAll(/--[a-z][a-z-]*/g)].map(([name]) => name),
   );
   expect(listed.length).toBeGreaterThan(15);
-  expect(listed.sort()).toEqual(
-    Object.entries(options)
-      .map(([name, spec]) => formatFlag(name, spec))
-      .sort(),
-  );
+  expect(listed.sort()).toEqual(Object.keys(options).map(formatFlag).sort());
 });

@@ -95,7 +95,7 @@ describe('flowdrop query', () => {
     expect(run.code, run.stderr).toBe(0);
     expect(run.stdout).toMatch(/^Row 1\n {2}id {6}\S+\n {2}symbol {2}\S+\n {2}size {4}\d+\nRow 2\n {2}id /);
     const refused = await query('SELECT 1', '--vertical', '--format', 'csv');
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('contradict each other')]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('cannot be used with')]);
   });
 
   // Skipped where `script`, which gives a process a terminal, is not installed.

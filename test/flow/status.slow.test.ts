@@ -106,9 +106,7 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   const absent = await show('--date', '2026-11-19');
   expect(absent).toMatchObject({ code: 2, stdout: '' });
   expect(absent.stderr).toContain(`Available: 2026-11-20 ${report?.report} revision 1.`);
-  expect((await show('--revision', 'two')).stderr).toContain(
-    '--revision must be a whole number of 1 or more, not "two"',
-  );
+  expect((await show('--revision', 'two')).stderr).toContain("'two' is invalid. it must be a number");
   expect((await flowdrop(['report', job, '--revision', '1'], { cwd })).code).toBe(2);
 });
 

@@ -142,23 +142,20 @@ const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
 
 /** @throws Fault `USAGE`, `OUT_EXISTS`, `OUT_FOLDER_MISSING`, `OUT_FAILED` (all usage) */
 async function chooseOutput(cli: Cli, options: Call<'query'>['options']) {
-  const { format: asked, out, force = false, vertical = false } = options;
+  const { out, force = false, vertical = false } = options;
+  const asked = vertical ? 'table' : options.format;
   const outIsTerminal = cli.terminal.columns.out !== undefined;
   const { json = false } = cli.globals;
-  if (vertical && (json || (asked !== undefined && asked !== 'table'))) {
-    const other = json ? '--json' : `--format ${asked}`;
-    throw usage(`--vertical and ${other} contradict each other`, 'Leave one of them out.');
-  }
   if (out === undefined) {
     if (json && asked !== undefined && asked !== 'json')
-      throw usage(`--json and --format ${asked} contradict each other`, 'Leave one of them out, or add --out.');
-    const format = vertical ? 'table' : (asked ?? (outIsTerminal && !json ? 'table' : 'json'));
+      throw usage(`--json and the format ${asked} contradict each other`, 'Leave one of them out, or add --out.');
+    const format = asked ?? (outIsTerminal && !json ? 'table' : 'json');
     if (outIsTerminal && isBinary(format))
       throw usage(`--format ${format} cannot be shown on a terminal`, 'Give --out FILE, or redirect stdout to a file.');
     return { format, vertical };
   }
   const path = resolve(cli.cwd, out);
-  const format = vertical ? 'table' : (asked ?? BY_EXTENSION[extname(path).toLowerCase()]);
+  const format = asked ?? BY_EXTENSION[extname(path).toLowerCase()];
   if (format === undefined)
     throw usage(`the format of --out ${out} is unknown`, 'Give --format json, csv, arrow or parquet.');
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
@@ -267,21 +264,16 @@ interface DatasetPlace {
   readonly families: Families;
 }
 
-const HINT = 'See `flowdrop query --help`.';
-const STORE_HINT = 'Run the job first, or name the store with --from-store LOCATION.';
-
 /** @throws Fault `USAGE`, `STORE_UNCLEAR`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
 async function findDataset(cli: Cli, options: Call<'query'>['options']): Promise<DatasetPlace> {
   const { job, fromStore, dataset } = options;
-  if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
-    throw usage('--job names the store and the dataset: leave out --from-store and --dataset', HINT);
   if (fromStore === undefined && dataset !== undefined)
-    throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', HINT);
+    throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', 'flowdrop query --help');
   const place =
     fromStore === undefined
       ? await readPlace(job, cli.globals.jobs)
       : { to: fromStore, trades: dataset, datasets: [], families: KNOWN_FAMILIES };
-  await assertDirectory(cli.cwd, place.to, STORE_HINT);
+  await assertDirectory(cli.cwd, place.to, 'Run the job first, or name the store with --from-store LOCATION.');
   return place;
 }
 
