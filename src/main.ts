@@ -9,7 +9,8 @@ import { resolve } from 'node:path';
 import { loadEnvFile } from 'node:process';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
-import { createStyle, describeFailure, hasColors } from './cli/terminal/text.ts';
+import { styleText } from 'node:util';
+import { createStyle, describeFailure } from './cli/terminal/text.ts';
 import { describeError, EXIT_CODES, Fault } from './core/errors.ts';
 
 const ENV_FILE = '.env';
@@ -51,10 +52,9 @@ for (const stream of [process.stdout, process.stderr]) {
 // moment.
 let redact = (text: string) => text;
 const debug = process.argv.includes('--debug');
-const style = {
-  out: createStyle(hasColors(process.stdout.isTTY === true, process.env)),
-  err: createStyle(hasColors(process.stderr.isTTY === true, process.env)),
-};
+// Node knows whether a stream has colors: NO_COLOR, FORCE_COLOR and TERM count.
+const styleFor = (stream: NodeJS.WriteStream) => createStyle(styleText('red', 'x', { stream }) !== 'x');
+const style = { out: styleFor(process.stdout), err: styleFor(process.stderr) };
 const endWith = (error: unknown): never => {
   const layout = { debug, width: process.stderr.columns, style: style.err, redact };
   const { exitCode, text, json } = describeFailure(error, layout);

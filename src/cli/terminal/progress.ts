@@ -126,37 +126,24 @@ function describeEvent(event: RunEvent): string {
   }
 }
 
-/** A shorter bar shows less than the percentage beside it. */
-const SHORTEST_BAR = 6;
-const LONGEST_BAR = 20;
+/** Cells of the bar. */
+const BAR_CELLS = 10;
 
 /** @param columns room in characters @returns an empty text if not even the date fits */
 export function formatProgressLine(totals: Totals, stats: Stats, columns: number): string {
   const { date, datesDone, datesTotal, share } = totals;
+  const full = Math.floor(share * BAR_CELLS);
   const parts = [
+    { worth: 13, text: date },
     { worth: 3, text: datesTotal < 2 ? '' : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}` },
     { worth: 12, text: ` ${String(Math.floor(share * 100)).padStart(3)}%` },
-    { worth: 2, text: drawBar(share, SHORTEST_BAR) },
+    // Characters that every terminal has and draws one cell wide.
+    { worth: 2, text: ` [${'='.repeat(full)}${'-'.repeat(BAR_CELLS - full)}]` },
     ...listFigures(totals, stats).map(({ worth, text }) => ({ worth, text: `  ${text}` })),
   ];
-  let room = columns - date.length;
-  if (room < 0) return '';
-  const taken = new Set<string>();
-  for (const { text } of parts.toSorted((a, b) => b.worth - a.worth)) {
-    // Without the percentage nothing else says much.
-    if (text.length > room && taken.size === 0) return date;
-    if (text.length > room) continue;
-    taken.add(text);
-    room -= text.length;
-  }
-  const bar = drawBar(share, Math.min(LONGEST_BAR, SHORTEST_BAR + room));
-  return date + parts.map(({ worth, text }) => (taken.has(text) ? (worth === 2 ? bar : text) : '')).join('');
-}
-
-/** Uses characters that every terminal has and draws one cell wide. */
-function drawBar(share: number, width: number): string {
-  const full = Math.floor(share * width);
-  return ` [${'='.repeat(full)}${'-'.repeat(width - full)}]`;
+  const lines = parts.map(({ worth: least }) => parts.map(({ worth, text }) => (worth < least ? '' : text)).join(''));
+  const fitting = lines.filter(({ length }) => length <= columns);
+  return fitting.sort((a, b) => b.length - a.length)[0] ?? '';
 }
 
 /** For a log: `1.20M/7.00M rows, 9.90K/s, 580 req, 9m46s left`. */
@@ -166,7 +153,7 @@ export function describeTotals(totals: Totals, stats: Stats): string {
     .join(', ');
 }
 
-/** In the order of the line. `worth`: what matters most is taken first, as far as there is room. */
+/** In the order of the line. `worth`: where there is no room for all, the least goes first. */
 function listFigures(totals: Totals, { retries, rateLimited }: Stats) {
   const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs, splits } = totals;
   const left = leftMs ? formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm') : '';

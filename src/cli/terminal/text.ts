@@ -11,7 +11,7 @@
  * A failure for a person or a program: one block on stderr (what, where, why, what next), or one JSON document on
  * stdout. Invariant: a stack is shown only on request.
  */
-import { inspect } from 'node:util';
+import { styleText } from 'node:util';
 import { EXIT_CODES, type Place } from '../../core/errors.ts';
 import { readFailure } from '../../core/failure.ts';
 
@@ -57,33 +57,28 @@ export function cutText(text: string, width: number): string {
 }
 
 /**
- * Lines of at most `width` cells, broken at spaces; a longer word stays whole, so that it can be copied. Leading spaces
- * are kept. @param hang spaces before each line but the first
- */
-export function wrapText(text: string, width: number, hang = 0): readonly string[] {
-  const lines: string[] = [];
-  const indent = ' '.repeat(hang);
-  const [first = '', ...words] = text.trimStart().split(' ');
-  let line = text.slice(0, text.length - text.trimStart().length) + first;
-  for (const word of words) {
-    if (line.trim() !== '' && measureWidth(line) + 1 + measureWidth(word) > width) {
-      lines.push(line);
-      line = indent + word;
-    } else line = line.trim() === '' ? line + word : `${line} ${word}`;
-  }
-  return [...lines, line];
-}
-
-/**
- * Wraps each line of a text to a width; what is below the first line of each begins under its first word, or `hang` cells
- * in. @param width absent: nothing is wrapped, so that a log can be searched
+ * Breaks each line of a text at spaces, into lines of at most `width` cells; a longer word stays whole, so that it can be
+ * copied. What is below the first line of each begins under its first word, or `hang` cells in.
+ * @param width absent: nothing is wrapped, so that a log can be searched
  */
 export function hangText(text: string, width: number | undefined, hang?: number): string {
   if (width === undefined) return text;
-  return text
-    .split('\n')
-    .flatMap((line) => wrapText(line, width, hang ?? line.length - line.trimStart().length + 2))
-    .join('\n');
+  const lines: string[] = [];
+  for (const line of text.split('\n')) {
+    const start = line.length - line.trimStart().length;
+    const [first = '', ...words] = line.slice(start).split(' ');
+    let last = line.slice(0, start) + first;
+    for (const word of words) {
+      if (last.trim() === '') last += word;
+      else if (measureWidth(last) + 1 + measureWidth(word) <= width) last += ` ${word}`;
+      else {
+        lines.push(last);
+        last = ' '.repeat(hang ?? start + 2) + word;
+      }
+    }
+    lines.push(last);
+  }
+  return lines.join('\n');
 }
 
 /** Makes every character visible that would act on a terminal. @param keep characters that may stay */
@@ -165,26 +160,13 @@ export type Style = Readonly<Record<(typeof NAMES)[number], Paint>>;
 /** @param enabled if false, every function returns its text unchanged */
 export function createStyle(enabled: boolean): Style {
   const paints = NAMES.map((name) => {
-    const [on, off] = inspect.colors[name] ?? [];
-    const paint: Paint = (text) => (enabled && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text);
+    const paint: Paint = (text) => (enabled && text !== '' ? styleText(name, text, { validateStream: false }) : text);
     return [name, paint] as const;
   });
   return Object.fromEntries(paints) as Style; // Its keys are those names.
 }
 
 export const PLAIN_STYLE: Style = createStyle(false);
-
-type ColorEnvironment = Readonly<Partial<Record<'NO_COLOR' | 'FORCE_COLOR' | 'TERM', string | undefined>>>;
-
-/**
- * Whether a stream gets colors: a terminal that supports them, unless NO_COLOR (no-color.org) has any value.
- * FORCE_COLOR wins over both, as in Node itself; `0` and `false` force colors off.
- */
-export function hasColors(isTerminal: boolean, env: ColorEnvironment): boolean {
-  const forced = env.FORCE_COLOR;
-  if (forced) return forced !== '0' && forced !== 'false';
-  return !env.NO_COLOR && isTerminal && env.TERM !== 'dumb';
-}
 
 /** A line of a job file may be long: this many UTF-16 units around the error are shown. */
 const MAX_EXCERPT = 100;
@@ -209,24 +191,20 @@ export function describeFailure(error: unknown, layout: FailureLayout = {}) {
   const { width, style = PLAIN_STYLE, redact = (text: string) => text } = layout;
   const { code, message, hint, kind, causes, places } = readFailure(error, redact);
   const stack = layout.debug && error instanceof Error && error.stack ? redact(error.stack) : undefined;
-  const head = `flowdrop: ${code}:`;
-  const wrap = (text: string) => (width === undefined ? [text] : wrapText(text, width, HANG));
   const lines = [
     ...escapeText(message, '\n')
       .split('\n')
       .flatMap((line, index) => [
-        ...wrap(`${index === 0 ? head : ' '} ${line}`),
+        `${index === 0 ? style.red(`flowdrop: ${code}:`) : ' '} ${line}`,
         ...(places[index] ? drawPlace(places[index], style) : []),
       ]),
-    ...causes.flatMap((cause) => wrap(`  because: ${escapeText(cause)}`).map(style.dim)),
-    ...(hint ? wrap(`  -> ${escapeText(hint, '\n')}`) : []).map((line) =>
-      line.replace(/^ {2}->/, `  ${style.bold('->')}`),
-    ),
+    ...causes.map((cause) => style.dim(`  because: ${escapeText(cause)}`)),
+    ...(hint ? [`  ${style.bold('->')} ${escapeText(hint, '\n')}`] : []),
     ...(stack ? ['', escapeText(stack, '\n')] : []),
   ];
   return {
     exitCode: EXIT_CODES[kind],
-    text: `${lines.join('\n').replace(head, () => style.red(head))}\n`,
+    text: `${hangText(lines.join('\n'), width, HANG)}\n`,
     json: {
       error: {
         code,
