@@ -4,17 +4,16 @@
  */
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { tryParseJson } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import { formatCount } from '../core/units.ts';
 import { type ChildEnd, startProcess } from '../daemon/run-process.ts';
+import type { Job } from '../job/job.ts';
+import { readJob } from '../job/job-folder.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
-import type { Delivery, RunResult } from '../state/run-result.ts';
 import { LOCAL_KEY } from './commands.ts';
 import { type ActionResult, type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
-import { describeRun } from './run-output.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
@@ -24,6 +23,7 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
   const { terminal, self, cwd, signal } = cli;
   const { shippedJob } = cli.openers;
   const out = join(cwd, DEMO_FOLDER);
+  const job = await readJob(shippedJob, cli.globals.jobs);
   const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
   terminal.err(`Generating ${sessions} sessions of ${trades} trades ...\n`);
   const data = ['--generate', String(sessions), ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
@@ -36,12 +36,13 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
       {
         executable: self.executable,
         // A user who deleted the demo's drops wants new ones.
-        args: [...self.args, '--json', 'run', shippedJob, '--new-store'],
+        args: [...self.args, 'run', shippedJob, '--new-store'],
         cwd,
         env: {
           ...self.env,
           FLOWDROP_API_URL: service.url,
           FLOWDROP_API_KEY: LOCAL_KEY,
+          FLOWDROP_LOG_FORMAT: 'pretty',
           FLOWDROP_STATE_DIR: join(out, STATE_FOLDER),
           FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
           FLOWDROP_SMTP_URL: '',
@@ -49,29 +50,25 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
           FLOWDROP_MAIL_DOMAINS: '',
         },
       },
-      // On a terminal the run draws its own progress there.
-      { onErr: terminal.columns.err !== undefined ? 'inherit' : (line) => terminal.err(`${formatLogLine(line)}\n`) },
+      {
+        onOut: (line) => terminal.out(`${line}\n`),
+        // On a terminal the run draws its own progress there.
+        onErr: terminal.columns.err !== undefined ? 'inherit' : (line) => terminal.err(`${line}\n`),
+      },
     );
     signal.addEventListener('abort', () => child.stop(), { once: true });
     const end = await child.done;
-    if (end.code !== 0) throw describeEnd('run', end, end.stdout.slice(0, 2000), 'The lines above say why.');
-    terminal.out(await describeDemo(out, JSON.parse(end.stdout), nameProgram(self.env)));
+    if (end.code !== 0) throw describeEnd('run', end, 'the lines above say why');
+    terminal.out(await describeDemo(cwd, job, nameProgram(self.env)));
     return undefined;
   } finally {
     await service.stop();
   }
 }
 
-function describeEnd(what: string, end: ChildEnd, words: string, hint?: string): Fault {
-  return new Fault('DEMO_FAILED', `the ${what} ended with exit code ${end.code ?? end.signal}: ${words}`, {
-    hint: explainAbort(end) || hint,
-  });
-}
-
-/** The message of a JSON log line; any other line unchanged. */
-function formatLogLine(line: string): string {
-  const { msg } = (tryParseJson(line) ?? {}) as { msg?: string };
-  return msg ? `  ${msg}` : line;
+function describeEnd(what: string, end: ChildEnd, words: string): Fault {
+  const message = `the ${what} ended with exit code ${end.code ?? end.signal}: ${words}`;
+  return new Fault('DEMO_FAILED', message, { hint: explainAbort(end) });
 }
 
 export interface ServeProcess {
@@ -105,38 +102,30 @@ export async function startServeProcess(
   });
 }
 
-/**
- * What the demo created, and where: the last thing a new user reads.
- * @param result the JSON document of its run
- * @param program what to type to start a command
- */
-async function describeDemo(
-  out: string,
-  result: RunResult & { readonly reports: readonly Delivery[] },
-  program: string,
-): Promise<string> {
-  const listPages = async (folder: string, ending: string) => {
+/** What the demo created, and where: the last thing a new user reads. @param program what to type to start a command */
+async function describeDemo(cwd: string, { name, drop: { to, dataset } }: Job, program: string): Promise<string> {
+  const findLast = async (folder: string, ending: string) => {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
-    return names.filter((name) => name.endsWith(ending)).sort();
+    const newest = names
+      .filter((one) => one.endsWith(ending))
+      .sort()
+      .at(-1);
+    return newest && join(folder, newest);
   };
-  const mails = await listPages(join(out, 'mail'), '.html');
-  const copies = join(result.store, reportsPrefix(result.job));
-  const pages = await listPages(copies, 'report.html');
+  const mail = await findLast(join(cwd, DEMO_FOLDER, 'mail'), '.html');
+  const page = await findLast(join(cwd, to, reportsPrefix(name)), 'report.html');
   return `${[
     '',
-    result.dates.length > 0
-      ? describeRun(result, result.reports)
-      : 'Everything was sealed by an earlier demo: nothing was fetched or mailed again.\n',
-    `Drops      ${result.store}/${result.dataset}  (Parquet, one file a session; any reader takes the folder)`,
-    ...mails.slice(-1).map((name) => `Mail       ${join(out, 'mail', name)}  (for a browser; the .eml is beside it)`),
-    ...pages.slice(-1).map((name) => `Report     ${join(copies, name)}  (every table, formula and rebuild query)`),
+    `Drops      ${join(cwd, to, dataset)}  (Parquet, one file a session; any reader takes the folder)`,
+    ...(mail ? [`Mail       ${mail}  (for a browser; the .eml is beside it)`] : []),
+    ...(page ? [`Report     ${page}  (every table, formula and rebuild query)`] : []),
     '',
     'Next, in the folder that has jobs/:',
-    `  python3 -c "import pandas as pd; print(pd.read_parquet('out/drops/${result.dataset}').groupby('symbol')['premium'].sum().nlargest(10))"`,
-    `  duckdb -c "SELECT symbol, sum(premium) AS total_premium FROM 'out/drops/${result.dataset}/**/*.parquet' GROUP BY symbol ORDER BY total_premium DESC LIMIT 10"   # pip install duckdb-cli`,
-    `  ${program} query "SELECT symbol, sum(premium) AS total_premium FROM ${result.dataset} GROUP BY symbol ORDER BY total_premium DESC LIMIT 10" --from-store out/drops`,
-    `  FLOWDROP_STATE_DIR=${DEMO_FOLDER}/${STATE_FOLDER} ${program} status ${result.job}   # the demo's run`,
-    `  ${program} verify ${result.job}   # reads again what was sealed`,
+    `  python3 -c "import pandas as pd; print(pd.read_parquet('${to}/${dataset}').groupby('symbol')['premium'].sum().nlargest(10))"`,
+    `  duckdb -c "SELECT symbol, sum(premium) AS total_premium FROM '${to}/${dataset}/**/*.parquet' GROUP BY symbol ORDER BY total_premium DESC LIMIT 10"   # pip install duckdb-cli`,
+    `  ${program} query "SELECT symbol, sum(premium) AS total_premium FROM ${dataset} GROUP BY symbol ORDER BY total_premium DESC LIMIT 10" --from-store ${to}`,
+    `  FLOWDROP_STATE_DIR=${DEMO_FOLDER}/${STATE_FOLDER} ${program} status ${name}   # the demo's run`,
+    `  ${program} verify ${name}   # reads again what was sealed`,
     `  ${program} init desk   # a folder \`desk\` for your own key`,
   ].join('\n')}\n`;
 }
