@@ -9,7 +9,7 @@
  * chosen stays a comment. Invariant: every value is read back exactly as it was given.
  */
 import { appendFile, readFile, rename, stat } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { parseDocument } from 'yaml';
@@ -27,17 +27,26 @@ import { type ActionResult, type Call, type Cli, nameProgram, usage } from './co
 type Flags = Call<'init'>['options'];
 
 /** What is written, as far as it was chosen. */
-interface Choice extends JobChoice {
-  readonly kind: JobKind;
+interface Choice {
+  readonly kind: keyof typeof JOB_KINDS;
+  readonly name: string;
+  readonly to: string;
+  /** Default: as in the shipped file. */
+  readonly dataset?: string;
+  /** Who gets the flow report; empty: nobody. */
+  readonly recipients: readonly string[];
+  /** Of the source, or of the report's watchlist. */
+  readonly symbols: readonly string[];
   /** Of the settings file; an empty one was not chosen. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
 /** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
 export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>): ActionResult {
+  const { terminal, globals, self } = cli;
   const folder = resolve(cli.cwd, dir);
-  const { add, force = false } = flags;
-  const path = join(folder, cli.globals.jobs, `${add ?? flags.name ?? INIT_DEFAULTS.name}.yaml`);
+  const { add, force = false, offline = false } = flags;
+  const path = join(folder, globals.jobs, `${add ?? flags.name ?? INIT_DEFAULTS.name}.yaml`);
   const settingsPath = join(folder, '.env');
   // Before the questions, so that no one types a key in vain.
   if (!force) await assertAbsent(add === undefined ? [path, settingsPath] : [path]);
@@ -45,18 +54,38 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const choice = await withAnswers(cli, flags, (ask) =>
     add === undefined ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others),
   );
-  const { kind, settings } = choice;
-  const text = fillJob(await readShipped(cli, JOB_KINDS[kind].file), choice);
+  const { kind, name, settings } = choice;
+  const text = fillJob(await readShipped(cli, kind), choice);
   // Before anything is written: it must be valid, and not clash with others.
   assertDistinct([...others, parseJob(path, text)]);
-  const files: NewFile[] = [{ path, text, what: add && JOB_KINDS[kind].what }];
+  const files: NewFile[] = [{ path, text }];
   if (add === undefined) {
-    const filled = fillSettings(await readShipped(cli, 'init/settings.env'), settings);
-    files.push({ path: settingsPath, text: filled, mode: 0o600 });
+    const shipped = await readFile(join(dirname(cli.openers.shippedJob), 'init', 'settings.env'), 'utf8');
+    files.push({ path: settingsPath, text: fillSettings(shipped, settings), mode: 0o600 });
   }
   const kept = await writeNew(files, force);
-  if (add === undefined) await hideFromGit(folder, relative(folder, settingsPath));
-  return await finish(cli, folder, flags, choice, files, kept);
+  if (add === undefined) await hideFromGit(folder, basename(settingsPath));
+
+  const show = (file: string) => relative(cli.cwd, file) || file;
+  const tell = (said: string) => (globals.json ? terminal.err(said) : terminal.out(said));
+  for (const file of kept) tell(`kept   ${show(file)}\n`);
+  for (const file of files) tell(`wrote  ${show(file.path)}\n`);
+  /** Without these the connection cannot be tested. */
+  const missing = (add === undefined ? ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'] : []).filter(
+    (one) => ![one, `${one}_FILE`].some((setting) => settings[setting] || self.env[setting]),
+  );
+  const isTried = !offline && missing.length === 0;
+  const exitCode = isTried ? await tryConnection(cli, folder, choice, tell) : undefined;
+  if (missing.length > 0)
+    tell(`The connection was not tested; first put ${missing.join(' and ')} into ${show(settingsPath)}.\n`);
+  const commands =
+    add === undefined ? [`doctor ${name}`, `plan ${name}`, `run ${name}`, 'start'] : [`plan ${name}`, `run ${name}`];
+  const cd = relative(cli.cwd, folder);
+  const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...commands.map((one) => `${nameProgram(self.env)} ${one}`)];
+  const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
+  const document = { job: name, kind: add && kind, written: files.map((file) => file.path), kept, connection, next };
+  cli.print(document, `Next:\n${next.map((line) => `  ${line}\n`).join('')}`);
+  return exitCode;
 }
 
 interface NewFile {
@@ -64,7 +93,6 @@ interface NewFile {
   readonly text: string;
   /** Default: the system's. */
   readonly mode?: number;
-  readonly what?: string | undefined;
 }
 
 /** Call it before questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names the files */
@@ -99,45 +127,11 @@ async function hideFromGit(folder: string, name: string): Promise<void> {
   await appendFile(path, `${text === '' || text.endsWith('\n') ? '' : '\n'}${name}\n`);
 }
 
-/** Says what was written, tries the connection, and says what is next. @param kept where the replaced files are */
-async function finish(
-  cli: Cli,
-  folder: string,
-  { add, offline = false }: Flags,
-  { name, kind, settings }: Choice,
-  files: readonly NewFile[],
-  kept: readonly string[],
-): ActionResult {
-  const { terminal, globals, self } = cli;
-  const show = (path: string) => relative(cli.cwd, path) || path;
-  const tell = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
-  for (const path of kept) tell(`kept   ${show(path)}\n`);
-  for (const { path, what } of files) tell(`wrote  ${show(path)}${what === undefined ? '' : `: ${what}`}\n`);
-  /** Without these the connection cannot be tested. */
-  const missing = (add === undefined ? ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'] : []).filter(
-    (one) => ![one, `${one}_FILE`].some((setting) => settings[setting] || self.env[setting]),
-  );
-  const isTried = !offline && missing.length === 0;
-  const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
-  const place = show(join(folder, '.env'));
-  if (missing.length > 0) tell(`The connection was not tested; first put ${missing.join(' and ')} into ${place}.\n`);
-  const commands = [...(add === undefined ? ['doctor'] : []), 'plan', 'run'].map((command) => `${command} ${name}`);
-  if (add === undefined) commands.push('start');
-  const cd = relative(cli.cwd, folder);
-  const typed = commands.map((command) => `${nameProgram(self.env)} ${command}`);
-  const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...typed];
-  const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
-  const document = { job: name, kind: add && kind, written: files.map(({ path }) => path), kept, connection, next };
-  cli.print(document, `Next:\n${next.map((line) => `  ${line}\n`).join('')}`);
-  return exitCode;
-}
-
 /** Runs the check as the next command would: in its own process, in that directory. @returns its exit code */
 async function tryConnection(
   { self, globals }: Cli,
   folder: string,
-  name: string,
-  settings: Readonly<Record<string, string>>,
+  { name, settings }: Choice,
   tell: (text: string) => void,
 ): Promise<number> {
   // This process may have settings from an older file: the new ones win.
@@ -149,10 +143,9 @@ async function tryConnection(
     { executable: self.executable, args, env: { ...self.env, ...older, ...Object.fromEntries(fresh) }, cwd: folder },
     { onOut: pass, onErr: pass },
   );
-  const { code: exitCode = EXIT_CODES.failed } = await child.done;
-  if (exitCode !== 0)
-    tell(`The files are written. Correct them, then: ${nameProgram(self.env)} check --live ${name}\n`);
-  return exitCode === EXIT_CODES.usage || exitCode === 0 ? exitCode : EXIT_CODES.failed;
+  const { code = EXIT_CODES.failed } = await child.done;
+  if (code !== 0) tell(`The files are written. Correct them, then: ${nameProgram(self.env)} check --live ${name}\n`);
+  return code;
 }
 
 /** @param check throws a Fault for an answer that is not allowed @param isSecret hidden while it is typed */
@@ -160,7 +153,7 @@ type Ask = (text: string, fallback: string, check: (answer: string) => void, isS
 
 async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
   /** Answers follow its rules. */
-  const shipped = await readShipped(cli, JOB_KINDS.trades.file);
+  const shipped = await readShipped(cli, 'trades');
   const known = cli.self.env;
   const isSet = (name: string) => Boolean(known[name] || known[`${name}_FILE`]);
   const fileOf = (file: string | undefined) => (file === undefined ? '' : resolve(cli.cwd, file));
@@ -210,33 +203,23 @@ async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
 /** Of one more job. */
 async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]): Promise<Choice> {
   const { reportTo = [], symbols = [] } = flags;
-  assertAllowed(await readShipped(cli, JOB_KINDS.trades.file), { name, recipients: reportTo, symbols });
-  const kind = flags.kind ?? (await askKind(cli, flags, ask));
+  assertAllowed(await readShipped(cli, 'trades'), { name, recipients: reportTo, symbols });
+  const kinds = Object.keys(JOB_KINDS).join(', ');
+  const askKind = async () =>
+    await ask(`Kind of job (${kinds})`, 'trades', (answer) => {
+      if (answer in JOB_KINDS) return;
+      throw usage(`"${answer}" is not a kind; allowed are ${kinds}`, undefined, 'ANSWER_INVALID');
+    });
+  const kind = flags.kind ?? ((await askKind()) as Choice['kind']); // Checked.
   // Where the other jobs of the folder put their drops, if that is one place.
   const [only, ...more] = new Set(others.map(({ drop }) => drop.to));
   const to = flags.to ?? (more.length === 0 ? only : undefined) ?? INIT_DEFAULTS.to;
   return { kind, name, to, dataset: name, recipients: kind === 'trades' ? reportTo : [], symbols, settings: {} };
 }
 
-async function askKind(cli: Cli, flags: Flags, ask: Ask): Promise<JobKind> {
-  const names = Object.keys(JOB_KINDS) as JobKind[]; // Its keys.
-  const width = Math.max(...names.map(({ length }) => length));
-  if (isAsking(cli, flags))
-    for (const kind of names) cli.terminal.err(`  ${kind.padEnd(width)}  ${JOB_KINDS[kind].what}\n`);
-  const answer = await ask('Kind of job', 'trades', (kind) => {
-    if (kind in JOB_KINDS) return;
-    throw usage(`"${kind}" is not a kind; allowed are ${names.join(', ')}`, undefined, 'ANSWER_INVALID');
-  });
-  return answer as JobKind; // Checked.
-}
-
-/** Only where a person, or a pipe that `--ask` announces, can answer. */
-function isAsking({ terminal }: Cli, { yes, ask }: Flags): boolean {
-  return !yes && (ask || terminal.inIsTerminal);
-}
-
-async function withAnswers<T>(cli: Cli, flags: Flags, act: (ask: Ask) => Promise<T>): Promise<T> {
-  if (!isAsking(cli, flags)) return await act(async (_, fallback) => fallback);
+async function withAnswers<T>(cli: Cli, { yes, ask }: Flags, act: (ask: Ask) => Promise<T>): Promise<T> {
+  // Only where a person, or a pipe that `--ask` announces, can answer.
+  if (yes || !(ask || cli.terminal.inIsTerminal)) return await act(async (_, fallback) => fallback);
   const { terminal, signal } = cli;
   const { stdin, inIsTerminal } = terminal;
   let isMuted = false;
@@ -284,50 +267,30 @@ async function withAnswers<T>(cli: Cli, flags: Flags, act: (ask: Ask) => Promise
   }
 }
 
-/** What each kind of job is, in the order of the question, and its shipped file. */
+/** The shipped file of each kind of job, in the order of the question. */
 export const JOB_KINDS = {
-  trades: { file: 'init/nightly-trades.yaml', what: 'every trade of every session' },
-  'minute-flow': {
-    file: 'symbol-minute-flow.yaml',
-    what: 'premium and sentiment by symbol and minute, summed by the API',
-  },
-  chain: { file: 'option-chain.yaml', what: 'end-of-day option chains of some symbols' },
-  structure: { file: 'market-structure.yaml', what: 'dealer exposure at the end of the day, of some symbols' },
-  clickhouse: { file: 'init/server-table.yaml', what: 'a table of your ClickHouse server' },
-  sql: { file: 'init/own-sql.yaml', what: 'a query of your own over the trades' },
+  trades: 'init/nightly-trades.yaml',
+  'minute-flow': 'symbol-minute-flow.yaml',
+  chain: 'option-chain.yaml',
+  structure: 'market-structure.yaml',
+  clickhouse: 'init/server-table.yaml',
+  sql: 'init/own-sql.yaml',
 } as const;
 
-type JobKind = keyof typeof JOB_KINDS;
-
-/** @param file in the folder of the shipped jobs */
-async function readShipped({ openers }: Cli, file: string): Promise<string> {
-  return await readFile(join(dirname(openers.shippedJob), file), 'utf8');
+async function readShipped({ openers }: Cli, kind: Choice['kind']): Promise<string> {
+  return await readFile(join(dirname(openers.shippedJob), JOB_KINDS[kind]), 'utf8');
 }
 
-const INIT_DEFAULTS = {
-  name: 'nightly-trades',
-  to: 'out/drops',
-  symbols: ['SPY', 'QQQ', 'NVDA'],
-} as const;
-
-interface JobChoice {
-  readonly name: string;
-  readonly to: string;
-  /** Default: as in the shipped file. */
-  readonly dataset?: string;
-  /** Who gets the flow report; empty: nobody. */
-  readonly recipients: readonly string[];
-  /** Of the source, or of the report's watchlist. */
-  readonly symbols: readonly string[];
-}
+const INIT_DEFAULTS = { name: 'nightly-trades', to: 'out/drops', symbols: ['SPY', 'QQQ', 'NVDA'] } as const;
 
 /** What makes the report of the shipped file a comment. */
 const REPORT_COMMENT = /^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm;
 
 /** @param text of a shipped job file */
-export function fillJob(text: string, { name, to, dataset, recipients, symbols: given }: JobChoice): string {
+export function fillJob(text: string, choice: Omit<Choice, 'kind' | 'settings'>): string {
+  const { name, to, dataset, recipients } = choice;
   const document = parseDocument(recipients.length > 0 ? text.replace(REPORT_COMMENT, '') : text);
-  const symbols = given.map((symbol) => symbol.toUpperCase());
+  const symbols = choice.symbols.map((symbol) => symbol.toUpperCase());
   const listOf = (values: readonly string[]) => document.createNode(values, { flow: true });
   document.set('name', name);
   document.setIn(['drop', 'to'], to);
