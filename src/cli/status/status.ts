@@ -31,9 +31,6 @@ import { describeOverview, describeStatus, SHOWN_WEEKS } from './text.ts';
 /** Up to so many jobs, each is shown with its calendar. */
 const MOST_CALENDARS = 5;
 
-/** Whose objects an overview looks at: enough to notice that a run's drops have disappeared. */
-const OVERVIEW_WEEKS = 2;
-
 /** Jobs whose stores are read at the same time: a store answers slowly, and few jobs need the machine at once. */
 const READ_AT_ONCE = 8;
 
@@ -53,7 +50,7 @@ export async function status(cli: Cli, { argument, options }: Call<'status'>): A
   const { all = false, list = false } = options;
   const isWhole = globals.json === true || all || list;
   const isOverview = !isWhole && jobs.length > MOST_CALENDARS;
-  const recentWeeks = isWhole ? undefined : isOverview ? OVERVIEW_WEEKS : SHOWN_WEEKS + 1;
+  const recentWeeks = isWhole ? undefined : SHOWN_WEEKS + 1;
   const readings = await inParallel(jobs, READ_AT_ONCE, (job) => readStatus(openers, job, recentWeeks));
   for (const { document, conditionFault } of readings)
     if (conditionFault) terminal.err(`${document.job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
