@@ -10,7 +10,6 @@ import { createFilesReader, watchFolder } from '../daemon/job-files.ts';
 import { createCommands, startRunProcess } from '../daemon/run-process.ts';
 import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
-import type { Job } from '../job/job.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { assertStateFolder, keptJobsOf, openJobState } from '../state/job-state.ts';
@@ -48,11 +47,7 @@ export async function start(cli: Cli): ActionResult {
     });
     const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
     const hasEvents = (await openers.openWebhook('event')) !== undefined;
-    const assertUsable = (job: Job) => assertShareable(job, openers.readRedisUrl() !== undefined);
     const commands = createCommands(commandOf, clock);
-    const checkSql = async ({ source }: Job, path: string) => {
-      if (findCustomSql(source)) await commands.checkJob(path);
-    };
     const daemon = createDaemon({
       clock,
       log,
@@ -64,8 +59,10 @@ export async function start(cli: Cli): ActionResult {
       readFiles: createFilesReader({
         folder: globals.jobs,
         keptDir: keptJobsOf(stateDir),
-        assertUsable,
-        checkSql,
+        assertUsable: (job) => assertShareable(job, openers.readRedisUrl() !== undefined),
+        async checkSql({ source }, path) {
+          if (findCustomSql(source)) await commands.checkJob(path);
+        },
         log,
       }),
       readCalendar: openers.readCalendar,

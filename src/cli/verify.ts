@@ -202,16 +202,14 @@ function describeResult(result: VerifyResult, job: Job): string {
 /** `2 dates, 800 rows: nothing is wrong, 1 is degraded`. */
 function summarise(results: readonly VerifyResult[]): string {
   const dates = results.filter(({ date }) => date !== null);
-  const count = (isSo: (result: VerifyResult) => boolean) => results.filter(isSo).length;
-  const parts: readonly (readonly [number, string])[] = [
-    [count(({ findings }) => findings.length > 0), 'with findings'],
-    [count(({ restating }) => restating !== null), 'being replaced'],
-    [count(({ degraded }) => degraded !== null), 'degraded'],
-    [count(({ recounted }) => recounted), 'recounted at the source'],
-    [count(({ repaired }) => repaired.length > 0), 'repaired'],
-    [count(({ lost }) => lost.length > 0), 'with a lost revision'],
-  ];
-  const counts = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  const counts = Object.entries({
+    'with findings': results.filter(({ findings }) => findings.length > 0),
+    'being replaced': results.filter(({ restating }) => restating !== null),
+    degraded: results.filter(({ degraded }) => degraded !== null),
+    'recounted at the source': results.filter(({ recounted }) => recounted),
+    repaired: results.filter(({ repaired }) => repaired.length > 0),
+    'with a lost revision': results.filter(({ lost }) => lost.length > 0),
+  }).flatMap(([word, { length }]) => (length > 0 ? [`${length} ${word}`] : []));
   const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
   const wrong = results.some(({ findings }) => findings.length > 0);
   const all = `${dates.length} ${dates.length === 1 ? 'date' : 'dates'}, ${rows} rows`;

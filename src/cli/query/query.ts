@@ -19,7 +19,6 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { findNearest } from '../../core/nearest.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
-import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
@@ -297,34 +296,27 @@ export async function listReadable(
   );
 }
 
+/** The store that all jobs share, or all jobs of single trades. @throws Fault `STORE_UNCLEAR` (usage) */
 async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
   const files = reference === undefined ? await listJobFiles(folder) : [reference];
   const jobs = await Promise.all(files.map((file) => readJob(file, folder)));
-  const to = findStore(jobs, folder);
+  const ofTrades = jobs.filter(({ source: { kind } }) => kind === 'rows' || kind === 'table');
+  const stores = [jobs, ofTrades].map((some) => [...new Set(some.map(({ drop }) => drop.to))]);
+  const [to] = stores.find(({ length }) => length === 1) ?? [];
+  if (to === undefined) {
+    const choices = jobs.map(({ name, drop }) => `--job ${name} (${drop.to}/${drop.dataset})`).join(', ');
+    throw usage(
+      jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} write to ${stores[0]?.length} stores`,
+      choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.',
+      'STORE_UNCLEAR',
+    );
+  }
   const there = jobs.filter(({ drop }) => drop.to === to);
-  const [trades, ...others] = new Set(there.filter(hasTrades).map(({ drop }) => drop.dataset));
+  const [trades, ...others] = new Set(ofTrades.flatMap(({ drop }) => (drop.to === to ? drop.dataset : [])));
   return {
     to,
     trades: others.length === 0 ? trades : undefined,
     datasets: there.map(({ drop }) => drop.dataset),
     families: Object.assign({}, ...there.map(({ families }) => families)) as Families,
   };
-}
-
-/** The store that all jobs share, or all jobs of single trades. @throws Fault `STORE_UNCLEAR` (usage) */
-function findStore(jobs: readonly Job[], folder: string): string {
-  const all = new Set(jobs.map(({ drop }) => drop.to));
-  const stores = all.size === 1 ? all : new Set(jobs.filter(hasTrades).map(({ drop }) => drop.to));
-  const [only, ...others] = stores;
-  if (only !== undefined && others.length === 0) return only;
-  const choices = jobs.map(({ name, drop }) => `--job ${name} (${drop.to}/${drop.dataset})`).join(', ');
-  throw usage(
-    jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} write to ${all.size} stores`,
-    choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.',
-    'STORE_UNCLEAR',
-  );
-}
-
-function hasTrades({ source }: Pick<Job, 'source'>): boolean {
-  return source.kind === 'rows' || source.kind === 'table';
 }

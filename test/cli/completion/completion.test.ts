@@ -81,13 +81,6 @@ describe('what may come next', () => {
     expect(found).not.toContain('engine-worker');
   });
 
-  it.each(['check', 'plan', 'run', 'backfill', 'report', 'status', 'verify', 'doctor'])(
-    'of %s is the name of a job',
-    async (command) => {
-      expect(await complete([command, 'nightly-t'])).toEqual(['nightly-trades']);
-    },
-  );
-
   it('costs no package but commander', () => {
     const child = spawnSync(process.execPath, [MAIN, 'complete', '--', 'run', ''], {
       cwd,
