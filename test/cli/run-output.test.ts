@@ -1,16 +1,8 @@
 /** The end of `run` and `backfill` as a person reads it. What a run does is tested in `test/run` and `test/flow`. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { CliContext, Terminal } from '../../src/cli/context.ts';
-import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
-import { createProgress } from '../../src/cli/terminal/progress.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { openOutboxMailer } from '../../src/mail/message.ts';
-import { createTotals } from '../../src/state/run-events.ts';
-import type { DateResult, Delivery, RunResult } from '../../src/state/run-result.ts';
-import { createKeptLog } from '../support/log.ts';
+import type { CliContext } from '../../src/cli/context.ts';
+import { printRun } from '../../src/cli/run-output.ts';
+import type { DateResult, RunResult } from '../../src/state/run-result.ts';
 
 const RUN: RunResult = {
   job: 'nightly',
@@ -78,45 +70,4 @@ it('a failure names its date once, whether or not its message does', () => {
   const line = '\n2026-11-19: check min-rows: 5 rows\n  -> Look.\n';
   expect(failed('2026-11-19: check min-rows: 5 rows')).toContain(line);
   expect(failed('check min-rows: 5 rows')).toContain(line);
-});
-
-it('a mail in the outbox was written, and one that a server took was sent', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'flowdrop-outbox-'));
-  try {
-    const to = 'desk@example.com';
-    const answer = await openOutboxMailer({ directory }).send({
-      ...{ from: 'flowdrop@localhost', to, subject: 'Flow', html: '<p>Flow</p>', text: 'Flow' },
-      ...{ images: [], attachments: [], listUnsubscribe: null, messageId: 'one@localhost', date: new Date(0) },
-    });
-    if (answer.status !== 'sent' || answer.file === undefined) throw new Error('it was not written');
-    const { status: outcome, detail, file } = answer;
-    const event = { kind: 'mailed', date: '2026-11-19', to, outcome } as const;
-    const { log, records } = createKeptLog();
-    // Without a terminal each event is a line of the log; only whether there is one is asked.
-    const terminal = { columns: {} } as unknown as Terminal;
-    const stats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 };
-    const totals = createTotals(systemClock);
-    const progress = createProgress({ log, clock: systemClock, totals, stats }, terminal);
-    progress.onEvent({ ...event, file });
-    progress.onEvent(event);
-    expect(records.map(({ msg }) => msg)).toEqual([
-      `2026-11-19: report for ${to} written to ${directory}`,
-      `2026-11-19: report sent to ${to}`,
-    ]);
-    const delivery: Delivery = {
-      ...{ report: 'flow', date: '2026-11-19', revision: 1, subject: 'Flow', alreadySent: 0, leftToOther: false },
-      ...{ late: false, pending: false, skipped: null, error: null },
-      recipients: [
-        { to, outcome, detail, file },
-        { to: 'second@example.com', outcome, detail: '250 OK' },
-      ],
-    };
-    expect(describeDelivery(delivery)).toEqual([
-      'Report of 2026-11-19: Flow',
-      `  written for ${to}, not sent: ${join(directory, 'one.eml')}`,
-      '  sent second@example.com: 250 OK',
-    ]);
-  } finally {
-    await rm(directory, { recursive: true });
-  }
 });

@@ -23,6 +23,9 @@ describe('the demo', () => {
     expect(run.code, run.stderr).toBe(0);
     for (const part of ['Drops', 'Mail', 'Report  ', ': Options flow', formatCount(ROWS)])
       expect(run.stdout).toContain(part);
+    // Without a mail server no mail is sent.
+    expect(run.stdout).toMatch(/^ {2}written for desk@example\.com, not sent: .*out\/mail\/.*\.eml$/m);
+    expect(run.stderr).toMatch(/report for desk@example\.com written to .*out\/mail/);
   });
 
   it('ends with a `status` and a query that show its run', async () => {

@@ -109,13 +109,6 @@ describe('the block of a failure', () => {
     expect(describeFailure(fault, { style: createStyle(true) }).text).toContain('\u001b[31m');
     expect(describeFailure(fault).text).not.toContain('\u001b');
   });
-
-  it('names a broken installation and a folder that is gone', () => {
-    const missing = Object.assign(new Error("Cannot find package 'x'"), { code: 'ERR_MODULE_NOT_FOUND' });
-    expect(describeFailure(missing).text).toMatch(/INSTALLATION_BROKEN: [\s\S]*npm ci/);
-    const gone = Object.assign(new Error('ENOENT: uv_cwd'), { code: 'ENOENT', syscall: 'uv_cwd' });
-    expect(describeFailure(gone).text).toContain('FOLDER_MISSING');
-  });
 });
 
 describe('a failure outside of commands', () => {
