@@ -70,6 +70,8 @@ export type ActionResult = Promise<number | undefined>;
 /** What a command receives beside its own argument and options. */
 export interface Cli extends CliContext {
   readonly globals: GlobalOptions;
+  /** Its options as they were typed. */
+  readonly flags: readonly string[];
   /** Prints the result of a command: its document with `--json`, else its text, wrapped to the terminal. */
   print(document: unknown, text: string): undefined;
   /** A failure as the program itself would end with it. */

@@ -74,8 +74,11 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
       terminal.out(globals.json ? json() : hangText(text, terminal.columns.out));
       return undefined;
     };
+    const flags = Object.entries(call.options).flatMap(([name, value]) => {
+      return [formatFlag(name), ...(value === true ? [] : [value].flat().map(String))];
+    });
     // The parser built the call from the row of this name.
-    exitCode = (await act({ ...given, terminal, globals, print, describe }, call as never)) ?? 0;
+    exitCode = (await act({ ...given, terminal, globals, flags, print, describe }, call as never)) ?? 0;
   });
   try {
     // Of `help` and an unknown command the parser would print the whole help; of the command alone it says what is wrong.

@@ -29,12 +29,11 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>): A
   const env = createRunEnv(cli);
   if (folder !== undefined)
     return await withRun(env, job, async (opened) => await preview(cli, opened, job, folder, { date, only }));
-  const args = ['report', job.name, ...(date ? ['--date', date] : []), ...(only ? ['--only', only] : [])];
   await beginEvents(env, job);
   const deliveries = await recordRun(
     env,
     job,
-    { command: 'report', args },
+    'report',
     async (deps) => await withRun(deps, job, async (opened) => await deliverReports(opened, job, { date, only })),
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );

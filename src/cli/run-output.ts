@@ -6,13 +6,13 @@ import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
 import type { RunEnv } from '../run/run.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
-import type { Cli, CliContext } from './context.ts';
+import type { Cli } from './context.ts';
 import { createProgress } from './terminal/progress.ts';
 import { formatTable, right } from './terminal/text.ts';
 
 /** What a run gets from the command line: its openers, its signal, and a progress line on the terminal. */
-export function createRunEnv({ openers, signal, terminal }: CliContext): RunEnv {
-  return { ...openers, signal, showProgress: (input) => createProgress(input, terminal) };
+export function createRunEnv({ openers, signal, flags, terminal }: Cli): RunEnv {
+  return { ...openers, signal, flags, showProgress: (input) => createProgress(input, terminal) };
 }
 
 /** @returns the exit code @throws the error that ended the run early */

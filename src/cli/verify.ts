@@ -57,12 +57,10 @@ export async function verify(cli: Cli, { argument, options }: Call<'verify'>): A
   const job = await readJob(argument, cli.globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to);
   await assertStateFolder(cli.openers.stateDir);
-  const { date, deep, repair } = options;
-  const args = [...(date ? ['--date', date] : []), ...(deep ? ['--deep'] : []), ...(repair ? ['--repair'] : [])];
   const results = await recordRun(
     createRunEnv(cli),
     job,
-    { command: 'verify', args: ['verify', job.name, ...args] },
+    'verify',
     async () => await verifyDrops(cli, job, options),
     (found) => ({ outcome: found.some(({ findings }) => findings.length > 0) ? 'failed' : 'done' }),
   );

@@ -45,7 +45,7 @@ export async function runJob(env: RunEnv, job: Job, request: RunRequest): Promis
   return await recordRun(
     env,
     job,
-    { command: request.command, args: listArguments(job, request) },
+    request.command,
     async (watched) => await runRecorded(watched, job, request),
     ({ error, shortfall, ...finished }) => {
       return { ...finished, error, outcome: error === undefined ? (shortfall ?? 'done') : readFailure(error).kind };
@@ -118,20 +118,6 @@ async function exportDates(run: ExportRun, dates: RunRequest['dates'] = {}): Pro
   return { result: { ...result, dates: [...staged, ...result.dates] } };
 }
 
-/** What to type for the same run. */
-function listArguments({ name }: Job, { command, dates = {}, withReports, isNewStore }: RunRequest): readonly string[] {
-  const { mode = 'unsealed', range } = dates;
-  const isAccepted = 'acceptedBy' in dates && dates.acceptedBy !== undefined;
-  const selection = isAccepted ? 'accept-change' : mode === 'staged' ? 'seal-degraded' : mode;
-  const options = [
-    ...(range ? ['--from', range.from, '--to', range.to] : []),
-    ...(selection === 'unsealed' ? [] : [`--${selection}`]),
-    ...(command === 'run' && !withReports ? ['--no-report'] : []),
-    ...(isNewStore ? ['--new-store'] : []),
-  ];
-  return [command, name, ...options];
-}
-
 /**
  * Stages the running session of a job. No run: it seals and mails nothing, `status` does not count it, and it alerts nobody,
  * because the next run fetches whatever it left.
@@ -147,6 +133,5 @@ export async function stageJob(env: RunEnv, job: Job): Promise<StagedAhead> {
       throw tellInterruption(error, env.signal);
     }
   };
-  const recorded = { command: 'stage', args: ['run', job.name, '--stage'] } as const;
-  return await recordRun(env, job, recorded, stage, () => ({ outcome: 'done' }));
+  return await recordRun(env, job, 'stage', stage, () => ({ outcome: 'done' }));
 }

@@ -17,12 +17,6 @@ const WRITE_EVERY_MS = 1_000;
 /** A message may repeat an answer of any length; the log has all of it. */
 const MAX_MESSAGE_CHARACTERS = 20_000;
 
-interface Recorded {
-  readonly command: RunCommand;
-  /** What to type for the same: the words after `flowdrop`. */
-  readonly args: readonly string[];
-}
-
 /** How it ended; without a result it is only known that it did. */
 export interface RecordedEnd {
   readonly outcome: RunOutcome;
@@ -39,11 +33,11 @@ export interface RecordedEnd {
 export async function recordRun<T>(
   env: RunEnv,
   job: Job,
-  recorded: Recorded,
+  command: RunCommand,
   action: (env: RunEnv) => Promise<T>,
   judge: (value: T) => RecordedEnd,
 ): Promise<T> {
-  const { watch, end } = await beginRecord(env, job, recorded);
+  const { watch, end } = await beginRecord(env, job, command);
   try {
     const value = await action({ ...env, showProgress: (input) => watch(input, env.showProgress(input)) });
     await end(judge(value));
@@ -54,11 +48,13 @@ export async function recordRun<T>(
   }
 }
 
-async function beginRecord(env: RunEnv, { name: job }: Job, { command, args }: Recorded) {
+async function beginRecord(env: RunEnv, { name: job }: Job, command: RunCommand) {
   const { clock, redact, runId } = env;
   const history = new RunHistory(env.stateDir, job);
   const adopted = await history.adopt(runId);
-  const facts = { run_id: runId, job, command, args: [...args], reason: 'hand' as const };
+  // What to type for the same.
+  const args = [command === 'stage' ? 'run' : command, job, ...env.flags];
+  const facts = { run_id: runId, job, command, args, reason: 'hand' as const };
   const record = adopted ?? (await history.begin(facts, clock.now(), env.readSetting('FLOWDROP_RUN_HISTORY_DAYS')));
   if (!adopted) env.keepLog(history.files(record).log);
   const ending = new AbortController();

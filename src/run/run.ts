@@ -78,6 +78,8 @@ export interface ProgressInput {
 export interface RunEnv extends Openers {
   /** Aborted when the run is stopped. */
   readonly signal: AbortSignal;
+  /** Options of the command, as they were typed. */
+  readonly flags: readonly string[];
   showProgress(input: ProgressInput): Progress;
 }
 

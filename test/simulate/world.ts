@@ -280,6 +280,7 @@ export class Life {
       templatesDir: this.#world.templates,
       mailFrom: 'flowdrop@example.com',
       signal: fate.signal,
+      flags: [],
       openLog: async () => log,
       keepLog: () => undefined,
       sourceUrl: url,
