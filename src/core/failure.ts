@@ -2,7 +2,7 @@
  * Turns any thrown value into code, message, next step and causes, for a person or a program to read. Secrets are
  * masked here, before the text is laid out in lines. Pure, except that it reads the limit of open files.
  */
-import { createInterruption, describeError, type FailureKind, isFault, type Place } from './errors.ts';
+import { createInterruption, describeError, isFault, type Place } from './errors.ts';
 import { NEEDED_FILES, RAISE_FILES_HINT, readFileLimit } from './machine.ts';
 
 /**
@@ -41,18 +41,8 @@ const UNEXPECTED_HINT = 'This is a bug in flowdrop; run again with --debug and r
 /** Causes shown, outermost first; deeper ones appear only with --debug. */
 const MAX_CAUSES = 4;
 
-export interface Failure {
-  readonly code: string;
-  readonly message: string;
-  readonly hint: string | undefined;
-  readonly kind: FailureKind;
-  /** Messages of the causes that add information, outermost first. */
-  readonly causes: readonly string[];
-  readonly places: readonly Place[];
-}
-
 /** @param redact masks secrets */
-export function readFailure(error: unknown, redact = (text: string): string => text): Failure {
+export function readFailure(error: unknown, redact = (text: string): string => text) {
   const fault = isFault(error) ? error : undefined;
   const known = fault ?? findCondition(error);
   return {
@@ -60,8 +50,9 @@ export function readFailure(error: unknown, redact = (text: string): string => t
     message: redact(fault ? fault.message : describeError(error)).trimEnd(),
     hint: known ? known.hint && redact(known.hint) : UNEXPECTED_HINT,
     kind: fault?.kind ?? 'failed',
+    /** Messages of the causes that add information, outermost first. */
     causes: fault ? listCauses(fault).map((cause) => redact(cause)) : [],
-    places: (fault?.places ?? []).map((place) => ({ ...place, text: redact(place.text) })),
+    places: (fault?.places ?? []).map((place): Place => ({ ...place, text: redact(place.text) })),
   };
 }
 
