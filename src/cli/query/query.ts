@@ -165,11 +165,6 @@ async function chooseOutput(cli: Cli, options: Call<'query'>['options']) {
 
 /** Tested now rather than after the query. */
 async function assertWritable(path: string, temporary: string, out: string, force: boolean): Promise<void> {
-  const folder = await stat(dirname(path)).catch(() => undefined);
-  if (!folder?.isDirectory()) {
-    const message = `there is no folder ${dirname(path)} for --out ${out}`;
-    throw usage(message, 'Create it, or name another file.', 'OUT_FOLDER_MISSING');
-  }
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory()) throw usage(`--out ${out} is a folder`, 'Name a file.');
   if (found && !force) throw exists(path);
@@ -177,8 +172,10 @@ async function assertWritable(path: string, temporary: string, out: string, forc
     await (await open(temporary, 'wx')).close();
     await rm(temporary);
   } catch (error) {
-    const message = `--out ${out} cannot be written: ${describeError(error)}`;
-    throw usage(message, 'Choose a path that this user can write.', 'OUT_FAILED');
+    const hint = 'Choose a path in a folder that this user can write.';
+    if (hasErrorCode(error, 'ENOENT', 'ENOTDIR'))
+      throw usage(`there is no folder ${dirname(path)} for --out ${out}`, hint, 'OUT_FOLDER_MISSING');
+    throw usage(`--out ${out} cannot be written: ${describeError(error)}`, hint, 'OUT_FAILED');
   }
 }
 
