@@ -35,7 +35,7 @@ const WAYS: Readonly<Record<string, { readonly from: readonly string[]; readonly
     from: ['main.ts'],
     through: [
       ...['cli/serve.ts', 'service/http/listener.ts', 'service/historical/historical.ts', 'service/access/keys.ts'],
-      ...['service/access/pace.ts', 'service/historical/query-runner.ts', 'guard/guard.ts', 'engine/worker-pool.ts'],
+      ...['service/access/gate.ts', 'service/historical/query-runner.ts', 'guard/guard.ts', 'engine/worker-pool.ts'],
     ],
   },
 };

@@ -6,8 +6,16 @@ import { chmod, realpath, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { hasErrorCode, readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
-import { appendEntry, describeEntry, isKeyName, NAME_RULE, renderEntry } from '../service/access/key-file.ts';
-import { buildEntry, createKey, hashKey } from '../service/access/keys.ts';
+import {
+  appendEntry,
+  buildEntry,
+  createKey,
+  describeEntry,
+  hashKey,
+  isKeyName,
+  NAME_RULE,
+  renderEntry,
+} from '../service/access/key-file.ts';
 import { type ActionResult, type Call, type Cli, usage } from './context.ts';
 
 export async function key({ terminal, cwd, globals, print }: Cli, { options }: Call<'key'>): ActionResult {

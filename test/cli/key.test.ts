@@ -2,8 +2,7 @@
 import { chmod, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseKeyFile } from '../../src/service/access/key-file.ts';
-import { hashKey } from '../../src/service/access/keys.ts';
+import { hashKey, parseKeyFile } from '../../src/service/access/key-file.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 
 let cwd: string;

@@ -1,26 +1,23 @@
-/** The gate beyond `contract/api.test.ts`: what a session stands for, and whose budget a call counts to. */
+/**
+ * The gate beyond `contract/api.test.ts`: what a session stands for, whose budget a call counts to, and the arithmetic of
+ * the pace with a hand-moved clock. Logins are in `session.test.ts`.
+ */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { type Budget, Gate } from '../../src/service/access/gate.ts';
-import { buildEntry, type Entitlement, hashKey, KeyRing } from '../../src/service/access/keys.ts';
+import { type Budget, Gate, KeyPace } from '../../src/service/access/gate.ts';
+import { buildEntry, hashKey } from '../../src/service/access/key-file.ts';
+import { KeyRing } from '../../src/service/access/keys.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 
 const PRODUCTS: readonly Budget[] = ['historical', 'chain', 'market-structure'];
 
-function entry(key: string, historical: Entitlement, realtime: boolean) {
-  return buildEntry(hashKey(key), { name: key.slice('cus_'.length), historical, realtime });
-}
-
 function startGate(requestsPerSecond = 1) {
-  const keys = new KeyRing([
-    entry('cus_full', 'active', true),
-    entry('cus_trial', 'trialing', false),
-    entry('cus_live', 'none', true),
-    entry('cus_nothing', 'none', false),
-  ]);
+  const entry = (key: string) =>
+    buildEntry(hashKey(key), { name: key.slice('cus_'.length), historical: 'active', realtime: true });
+  const keys = new KeyRing([entry('cus_desk'), entry('cus_other')]);
   let nowMs = 1_000_000;
   const gate = new Gate({ now: () => nowMs, sleep: systemClock.sleep }, keys, { requestsPerSecond });
-  return { gate, keys, advance: (ms: number) => (nowMs += ms) };
+  return { gate, session: keys.identify('cus_desk')?.id, advance: (ms: number) => (nowMs += ms) };
 }
 
 /** The status of a call, 200 when it is let in. */
@@ -34,55 +31,164 @@ async function statusOf(act: () => Promise<unknown>): Promise<number> {
   }
 }
 
-async function inTurn<In, Out>(list: readonly In[], act: (one: In) => Promise<Out>): Promise<readonly Out[]> {
-  const results: Out[] = [];
-  for (const one of list) results.push(await act(one));
-  return results;
+/** How many calls at once are let in. */
+async function spend(gate: Gate, product: Budget, apiKey = 'cus_desk'): Promise<number> {
+  let admitted = 0;
+  while ((await statusOf(() => gate.enter({ apiKey }, product))) === 200) admitted += 1;
+  return admitted;
 }
 
-describe('authentication', () => {
-  test('a key that is given counts more than a session, also when it is wrong; an empty one is none', async () => {
-    const { gate, keys } = startGate();
-    const session = keys.identify('cus_full')?.id;
-    expect((await gate.enter({ apiKey: 'cus_trial', session }, 'historical')).name).toBe('trial');
+describe('the gate', () => {
+  test('takes a key that is given before a session, also when it is wrong; an empty one is none', async () => {
+    const { gate, session } = startGate();
+    expect((await gate.enter({ apiKey: 'cus_other', session }, 'historical')).name).toBe('other');
     expect(await statusOf(() => gate.enter({ apiKey: 'cus_wrong', session }, 'historical'))).toBe(401);
-    expect((await gate.enter({ apiKey: '', session }, 'historical')).name).toBe('full');
+    expect((await gate.enter({ apiKey: '', session }, 'historical')).name).toBe('desk');
   });
-});
 
-describe('budgets', () => {
-  /** How many calls at once are let in. */
-  async function spend(gate: Gate, product: Budget, apiKey = 'cus_full'): Promise<number> {
-    let admitted = 0;
-    while ((await statusOf(() => gate.enter({ apiKey }, product))) === 200) admitted += 1;
-    return admitted;
-  }
-
-  test('callers have theirs, and a session spends that of its key', async () => {
-    const { gate, keys } = startGate();
+  test('counts callers apart, and a session to its key', async () => {
+    const { gate, session } = startGate();
     expect(await spend(gate, 'chain')).toBe(10);
-    expect(await statusOf(() => gate.enter({ session: keys.identify('cus_full')?.id }, 'chain'))).toBe(429);
-    expect(await spend(gate, 'chain', 'cus_live')).toBe(10);
+    expect(await statusOf(() => gate.enter({ session }, 'chain'))).toBe(429);
+    expect(await spend(gate, 'chain', 'cus_other')).toBe(10);
   });
 
-  test('the rate of the options is that of historical SQL only', async () => {
+  test('has the rate of the options for historical SQL only', async () => {
     const { gate, advance } = startGate(100);
     await spend(gate, 'historical');
     await spend(gate, 'chain');
     advance(10);
-    expect(await inTurn(PRODUCTS, (product) => spend(gate, product))).toEqual([1, 0, 10]);
+    const admitted: number[] = [];
+    for (const product of PRODUCTS) admitted.push(await spend(gate, product));
+    expect(admitted).toEqual([1, 0, 10]);
+  });
+});
+
+describe('pace', () => {
+  function startPace(requestsPerSecond: number, burst = 1) {
+    let nowMs = 1_000_000;
+    const pace = new KeyPace({ now: () => nowMs, sleep: systemClock.sleep }, { requestsPerSecond, burst });
+    return { pace, advance: (ms: number) => (nowMs += ms) };
+  }
+
+  test('one request a second passes, a second one within it waits a whole second', () => {
+    const { pace, advance } = startPace(1);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('a')).toBe(1);
+    advance(1_000);
+    expect(pace.admit('a')).toBe(0);
   });
 
-  test('a login has one of its own, and takes any valid key', async () => {
-    const { gate, advance } = startGate();
-    const login = (apiKey: string | undefined) => statusOf(() => gate.enter({ apiKey }, 'login'));
-    expect((await gate.enter({ apiKey: 'cus_nothing' }, 'login')).name).toBe('nothing');
-    expect(await inTurn([undefined, '', 'cus_wrong'], login)).toEqual([401, 401, 401]);
-    for (let attempt = 0; attempt < 10; attempt += 1) expect(await login('cus_full')).toBe(200);
-    expect(await login('cus_full')).toBe(429);
-    expect(await login('cus_trial')).toBe(200);
-    expect(await spend(gate, 'historical')).toBe(1);
-    advance(1_000);
-    expect(await login('cus_full')).toBe(200);
+  test('a caller who sends each second with the jitter of a network is never refused', () => {
+    const { pace, advance } = startPace(1);
+    for (let sent = 0; sent < 100; sent += 1) {
+      expect(pace.admit('a')).toBe(0);
+      advance(sent % 2 === 0 ? 920 : 1_080);
+    }
+  });
+
+  test('a tenth of the interval is forgiven, but not gained: the mean stays at the limit', () => {
+    const { pace, advance } = startPace(1);
+    let admitted = 0;
+    for (let tenth = 0; tenth < 1_000; tenth += 1) {
+      if (pace.admit('a') === 0) admitted += 1;
+      advance(100);
+    }
+    // 100 s, the one at the start, and the last a tenth early.
+    expect(admitted).toBe(101);
+    const { pace: other, advance: move } = startPace(1);
+    other.admit('a');
+    move(899);
+    expect(other.admit('a')).toBe(1);
+    move(1);
+    expect(other.admit('a')).toBe(0);
+  });
+
+  test('a refused request costs nothing, and an idle hour saves nothing', () => {
+    const { pace, advance } = startPace(1);
+    pace.admit('a');
+    for (let refused = 0; refused < 10; refused += 1) expect(pace.admit('a')).toBe(1);
+    advance(3_600_000);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('a')).toBe(1);
+  });
+
+  test('a slow limit tells how many seconds are left, rounded up', () => {
+    const { pace, advance } = startPace(0.1);
+    pace.admit('a');
+    expect(pace.admit('a')).toBe(9);
+    advance(5_500);
+    expect(pace.admit('a')).toBe(4);
+  });
+
+  test('a clock that is set back locks nobody out', () => {
+    const { pace, advance } = startPace(1);
+    pace.admit('a');
+    advance(-3_600_000);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('a')).toBe(1);
+  });
+
+  test('a burst of ten passes at once, the eleventh waits, and then one a second passes', () => {
+    const { pace, advance } = startPace(1, 10);
+    const atOnce = Array.from({ length: 12 }, () => pace.admit('a'));
+    expect(atOnce).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+    for (let second = 0; second < 5; second += 1) {
+      advance(1_000);
+      expect([pace.admit('a'), pace.admit('a')]).toEqual([0, 1]);
+    }
+  });
+
+  test('an idle second gives one request of a burst back, ten give all, a day no more', () => {
+    const { pace, advance } = startPace(1, 10);
+    const spend = () => {
+      let admitted = 0;
+      while (pace.admit('a') === 0) admitted += 1;
+      return admitted;
+    };
+    expect(spend()).toBe(10);
+    advance(3_000);
+    expect(spend()).toBe(3);
+    advance(10_000);
+    expect(spend()).toBe(10);
+    advance(86_400_000);
+    expect(spend()).toBe(10);
+  });
+
+  test.each([1, 10])('a burst of %i keeps its mean at a rate whose interval is no whole number', (burst) => {
+    const { pace, advance } = startPace(3, burst);
+    let admitted = 0;
+    for (let ms = 0; ms < 100_000; ms += 10) {
+      while (pace.admit('a') === 0) admitted += 1;
+      advance(10);
+    }
+    expect(admitted).toBeGreaterThanOrEqual(300);
+    expect(admitted).toBeLessThanOrEqual(300 + burst);
+  });
+
+  test('a clock that is set back gives a spent burst back, rather than waiting for its old time', () => {
+    const { pace, advance } = startPace(1, 10);
+    while (pace.admit('a') === 0);
+    advance(-3_600_000);
+    expect(pace.admit('a')).toBe(0);
+    advance(3_600_000);
+    expect(pace.admit('a')).toBe(0);
+  });
+
+  test.each([1, 10])('callers of the past are forgotten, whatever order they came in (burst of %i)', (burst) => {
+    const { pace, advance } = startPace(1, burst);
+    for (let caller = 0; caller < 10_000; caller += 1) {
+      pace.admit(`caller ${caller}`);
+      if (caller % 3 === 0) pace.admit('regular');
+      advance(10);
+    }
+    // A hundred come in a second; ten seconds are remembered of one that spent its burst, one of the others.
+    expect(pace.size).toBeLessThanOrEqual(1_200);
+    advance(20_000);
+    pace.admit('regular');
+    expect(pace.size).toBe(1);
+    advance(-3_600_000);
+    pace.admit('other');
+    expect(pace.size).toBe(1);
   });
 });

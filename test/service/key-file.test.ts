@@ -8,9 +8,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { createLog } from '../../src/core/log.ts';
-import { parseKeyFile } from '../../src/service/access/key-file.ts';
-import { type KeySource, openKeys } from '../../src/service/access/key-source.ts';
-import { hashKey } from '../../src/service/access/keys.ts';
+import { hashKey, parseKeyFile } from '../../src/service/access/key-file.ts';
+import { type KeySource, openKeys } from '../../src/service/access/keys.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 
 const hashOf = (key: string) => `sha256:${hashKey(key).toString('hex')}`;

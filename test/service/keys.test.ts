@@ -1,7 +1,8 @@
 /** Keys: how they are made, hashed, told apart and replaced. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { buildEntry, createKey, hashKey, KeyRing, parsePlainKeys } from '../../src/service/access/keys.ts';
+import { buildEntry, createKey, hashKey } from '../../src/service/access/key-file.ts';
+import { KeyRing, parsePlainKeys } from '../../src/service/access/keys.ts';
 
 const RIGHTS = { historical: 'active', realtime: false } as const;
 

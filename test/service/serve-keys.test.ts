@@ -6,7 +6,7 @@ import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
-import { hashKey } from '../../src/service/access/keys.ts';
+import { hashKey } from '../../src/service/access/key-file.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { postJson, startTestService, type TestService } from './running-service.ts';
 

@@ -3,7 +3,8 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Gate } from '../../src/service/access/gate.ts';
-import { buildEntry, hashKey, KeyRing } from '../../src/service/access/keys.ts';
+import { buildEntry, hashKey } from '../../src/service/access/key-file.ts';
+import { KeyRing } from '../../src/service/access/keys.ts';
 import {
   createLogin,
   createSessions,
@@ -14,7 +15,8 @@ import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Call, Route } from '../../src/service/http/route.ts';
 
 const START = Date.parse('2026-11-19T23:15:00Z');
-const ENTRY = buildEntry(hashKey('cus_desk'), { name: 'desk', historical: 'active', realtime: true });
+/** Any valid key may log in. */
+const ENTRY = buildEntry(hashKey('cus_desk'), { name: 'desk', historical: 'none', realtime: false });
 
 function start(secure = false) {
   let nowMs = START;

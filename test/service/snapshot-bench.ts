@@ -9,7 +9,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
-import type { Caller } from '../../src/service/access/keys.ts';
+import type { Caller } from '../../src/service/access/key-file.ts';
 import { loadChainFile } from '../../src/service/data/chain-file.ts';
 import { findDataFile, TEXT_FILES } from '../../src/service/data/data-file.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/tables.ts';

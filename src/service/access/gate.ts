@@ -2,12 +2,16 @@
  * Decides who may ask for what, and how often: authentication (401), then entitlement (403), then the pace of that
  * caller and product (429). Invariant: a refused call costs nothing of any budget. One gate serves all addresses, so
  * both entry points of historical SQL share one budget.
+ *
+ * A pace is a sustained rate and a burst, by the generic cell rate algorithm (ITU-T I.371): each caller has a due time for
+ * the next request, and a request that is early by more than the tolerance is refused. The due times are in this process, or
+ * in a Redis that several services behind one address share.
  */
 import type { Clock } from '../../core/clock.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import type { ServiceOptions } from '../options.ts';
-import type { Caller, KeyRing } from './keys.ts';
-import { KeyPace, type Pace, type PaceOptions } from './pace.ts';
+import type { Caller } from './key-file.ts';
+import type { KeyRing } from './keys.ts';
 
 /** What is counted separately: the products, and logins. */
 export type Budget = 'historical' | 'chain' | 'market-structure' | 'login';
@@ -26,7 +30,7 @@ interface Credentials {
  * script logs in a few times a day; ten at once are a team that shares one key), and wrong keys (a person mistypes a key a
  * few times; a script that tries many fills the log and costs a comparison each).
  */
-export const USUAL_PACE = { requestsPerSecond: 1, burst: 10 } as const;
+export const USUAL_RATE: Rate = { requestsPerSecond: 1, burst: 10 };
 
 export class Gate {
   readonly #keys: KeyRing;
@@ -39,47 +43,40 @@ export class Gate {
     clock: Clock,
     keys: KeyRing,
     { requestsPerSecond }: Pick<ServiceOptions, 'requestsPerSecond'>,
-    openPace: (budget: Budget, pace: PaceOptions) => Pace = (_, pace) => new KeyPace(clock, pace),
+    openPace: (budget: Budget, rate: Rate) => Pace = (_, rate) => new KeyPace(clock, rate),
   ) {
     this.#keys = keys;
-    this.#wrongKeys = new KeyPace(clock, USUAL_PACE);
+    this.#wrongKeys = new KeyPace(clock, USUAL_RATE);
     this.#paces = {
       historical: openPace('historical', { requestsPerSecond, burst: 1 }),
-      chain: openPace('chain', USUAL_PACE),
-      'market-structure': openPace('market-structure', USUAL_PACE),
-      login: openPace('login', USUAL_PACE),
+      chain: openPace('chain', USUAL_RATE),
+      'market-structure': openPace('market-structure', USUAL_RATE),
+      login: openPace('login', USUAL_RATE),
     };
   }
 
   /**
-   * Admits one call. If a key is given, it is used, even beside a valid session. Any valid key may log in.
+   * Admits one call. If a key is given, it is used, even beside a valid session. Any valid key may log in. Wrong keys are
+   * slowed down by address. A right key is never refused for the wrong ones of others: behind a proxy, one stranger would
+   * lock everybody out, and keys are too long to be guessed.
    * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
-  async enter(credentials: Credentials, budget: Budget): Promise<Caller> {
-    const caller = this.#identify(credentials);
+  async enter({ apiKey = '', session = '', address = '' }: Credentials, budget: Budget): Promise<Caller> {
+    const caller = apiKey === '' ? this.#keys.find(session) : this.#keys.identify(apiKey);
+    if (caller === undefined) {
+      if (apiKey !== '') assertAdmitted(this.#wrongKeys.admit(address), 'Too many wrong keys from this address');
+      throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
+    }
     assertEntitled(caller, budget);
     assertAdmitted(await this.#paces[budget].admit(caller.id), 'Too many requests');
     return caller;
-  }
-
-  /**
-   * Wrong keys are slowed down by address. A right key is never refused for the wrong ones of others: behind a proxy, one
-   * stranger would lock everybody out, and keys are too long to be guessed.
-   */
-  #identify({ apiKey, session, address = '' }: Credentials): Caller {
-    const hasKey = apiKey !== undefined && apiKey !== '';
-    const caller = hasKey ? this.#keys.identify(apiKey) : session && this.#keys.find(session);
-    if (caller) return caller;
-    if (hasKey) assertAdmitted(this.#wrongKeys.admit(address), 'Too many wrong keys from this address');
-    throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
   }
 }
 
 function assertAdmitted(waitSeconds: number, reason: string): void {
   if (waitSeconds === 0) return;
-  throw new ApiFailure(429, 'RATE_LIMITED', `${reason}; try again in ${waitSeconds} s.`, {
-    retryAfterSeconds: waitSeconds,
-  });
+  const message = `${reason}; try again in ${waitSeconds} s.`;
+  throw new ApiFailure(429, 'RATE_LIMITED', message, { retryAfterSeconds: waitSeconds });
 }
 
 function assertEntitled(caller: Caller, budget: Budget): void {
@@ -87,4 +84,117 @@ function assertEntitled(caller: Caller, budget: Budget): void {
   const lacks =
     budget === 'historical' ? 'subscription to historical SQL' : 'realtime subscription, trialing or active';
   throw new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', `This key has no ${lacks}.`);
+}
+
+interface Rate {
+  /** Sustained. */
+  readonly requestsPerSecond: number;
+  /** Requests that an idle caller may send at once; at least 1. */
+  readonly burst: number;
+}
+
+interface Pace {
+  /** Counts a caller's request. @returns whole seconds to wait (1 or more) if it is too early, else 0 */
+  admit(id: string): number | Promise<number>;
+}
+
+/**
+ * Share of the interval by which a request may be early, so that jitter does not fail a caller who sends every second.
+ */
+const TOLERANCE = 0.1;
+
+/** The clock counts whole milliseconds: two requests in the same millisecond have no order. */
+const CLOCK_STEP_MS = 1;
+
+/** Decides about one caller at a time. */
+function createRule({ requestsPerSecond, burst }: Rate) {
+  const intervalMs = 1000 / requestsPerSecond;
+  const toleranceMs = (burst - 1) * intervalMs + Math.max(intervalMs * TOLERANCE, CLOCK_STEP_MS);
+  /** One extra step, because fractions of milliseconds do not add up exactly. */
+  const furthestMs = intervalMs + toleranceMs + CLOCK_STEP_MS;
+  /** Whether a due time still matters. Beyond what admission can set, the clock was set back: no caller waits for that. */
+  const matters = (dueMs: number, nowMs: number) => dueMs > nowMs && dueMs <= nowMs + furthestMs;
+  return {
+    furthestMs,
+    matters,
+    /** @param foundMs the caller's due time; 0: none @returns its next one, and whole seconds to wait */
+    admit(foundMs: number, nowMs: number): { readonly dueMs: number; readonly waitSeconds: number } {
+      const dueMs = matters(foundMs, nowMs) ? foundMs : nowMs;
+      const waitMs = dueMs - toleranceMs - nowMs;
+      if (waitMs > 0) return { dueMs, waitSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
+      return { dueMs: dueMs + intervalMs, waitSeconds: 0 };
+    },
+  };
+}
+
+/** In the memory of this process, which is bounded by the number of recent callers. */
+export class KeyPace implements Pace {
+  readonly #clock: Clock;
+  readonly #rule: ReturnType<typeof createRule>;
+  /** Ordered by last admission, oldest first. */
+  readonly #dueMs = new Map<string, number>();
+
+  constructor(clock: Clock, rate: Rate) {
+    this.#clock = clock;
+    this.#rule = createRule(rate);
+  }
+
+  admit(id: string): number {
+    const now = this.#clock.now();
+    // Drops the oldest callers, up to the first whose due time still matters; at most the callers of the last burst stay.
+    for (const [old, due] of this.#dueMs) {
+      if (this.#rule.matters(due, now)) break;
+      this.#dueMs.delete(old);
+    }
+    const { dueMs, waitSeconds } = this.#rule.admit(this.#dueMs.get(id) ?? 0, now);
+    if (waitSeconds > 0) return waitSeconds;
+    this.#dueMs.delete(id); // Moves the caller to the end of the map.
+    this.#dueMs.set(id, dueMs);
+    return 0;
+  }
+
+  /** Number of remembered callers. */
+  get size(): number {
+    return this.#dueMs.size;
+  }
+}
+
+/** A request waits so long for a lost connection. */
+const PATIENCE_MS = 2_000;
+
+/**
+ * Connects to Redis, whose time counts, so together the services admit no more than one would. While it is down nobody is
+ * admitted (500), because nobody could be counted.
+ * @returns what opens a budget by its name
+ * @throws Fault `SETTING_INVALID` (usage), `SERVICE_REDIS_FAILED`
+ */
+export async function openSharedPace(url: string) {
+  // Loaded only where services share.
+  const { changeValue, openPatientRedis } = await import('../../core/redis-client.ts');
+  const redis = openPatientRedis(url, {
+    patienceMs: PATIENCE_MS,
+    code: 'SERVICE_REDIS_FAILED',
+    purpose: 'shares key budgets between services',
+    hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each service counts only its own requests.',
+  });
+  await redis
+    .use((client) => client.ping())
+    .catch((error: unknown) => {
+      redis.close();
+      throw error;
+    });
+  return {
+    open(budget: Budget, rate: Rate): Pace {
+      const rule = createRule(rate);
+      const admit = (text: string, nowMs: number) => {
+        const { dueMs, waitSeconds } = rule.admit(Number(text), nowMs);
+        return { value: waitSeconds > 0 ? text : String(dueMs), result: waitSeconds };
+      };
+      return {
+        admit: (id) =>
+          redis.use((client) => changeValue(client, `flowdrop:serve:${budget}:${id}`, rule.furthestMs, admit)),
+      };
+    },
+    close: async () => redis.close(),
+  };
 }

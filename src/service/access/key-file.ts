@@ -1,73 +1,109 @@
 /**
- * The key file, YAML (and so also JSON): parses it to key entries, and adds one to its text. Invariant: a file is either
- * accepted as a whole, or refused with all its faults, each with file, line, key path, the value found and the values
- * allowed. No message repeats anything that could be a key. It does not touch the disk, and knows only hashes of keys.
+ * Keys and the key file, YAML (and so also JSON): what an entry is, parsing a file to entries, and adding one to its text.
+ * Invariant: a file is either accepted as a whole, or refused with all its faults, each with file, line, key path, the value
+ * found and the values allowed. No message repeats anything that could be a key. It does not touch the disk, and knows only
+ * hashes of keys: plain SHA-256 without salt or stretching, because keys are random tokens of at least 128 bits, so no
+ * dictionary contains them, and with a salt each request would need one hash per key.
  */
-import { type Document, isNode, isSeq, LineCounter, parseDocument, stringify } from 'yaml';
+import { createHash, randomInt } from 'node:crypto';
+import { isNode, isSeq, LineCounter, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { tryParseJson } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { buildEntry, ENTITLEMENTS, type KeyEntry } from './keys.ts';
+
+/** The subscription to historical SQL. */
+const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
+export type Entitlement = (typeof ENTITLEMENTS)[number];
+
+export interface Caller {
+  /** First 12 hex digits of the key's SHA-256. They reveal nothing about the key, so they may be logged. */
+  readonly id: string;
+  readonly name: string;
+  readonly historical: Entitlement;
+  /** Option chain and market structure. The API treats trial and active subscriptions alike here. */
+  readonly realtime: boolean;
+}
+
+export interface KeyEntry {
+  /** SHA-256 of the key: 32 bytes. */
+  readonly hash: Buffer;
+  readonly caller: Caller;
+}
+
+const ID_DIGITS = 12;
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+/** 62^32 is more than 2^190, so a key cannot be guessed, however fast the service answers. */
+const RANDOM_CHARACTERS = 32;
+
+export function hashKey(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+export function buildEntry(hash: Buffer, rights: Omit<Caller, 'id'>): KeyEntry {
+  return { hash, caller: { id: hash.toString('hex').slice(0, ID_DIGITS), ...rights } };
+}
+
+/** A new random key. */
+export function createKey(prefix: 'cus' | 'apikey'): string {
+  const random = Array.from({ length: RANDOM_CHARACTERS }, () => BASE62[randomInt(BASE62.length)]);
+  return `${prefix}_${random.join('')}`;
+}
 
 /** Every request is compared with every key; this many take about a millisecond. */
 const MAX_KEYS = 10_000;
 
 /** The leading letter or digit separates these names from those of `--key` keys, such as `--key 1`. */
 const NAME = /^(?!.*(?:cus|apikey)_)[A-Za-z0-9][\w .@-]{0,63}$/;
-export const NAME_RULE =
-  'allowed: up to 64 letters, digits, spaces and . _ @ -, a letter or digit first, neither cus_ nor apikey_ in it';
+const NAME_WORDS =
+  'up to 64 letters, digits, spaces and . _ @ -, a letter or digit first, neither cus_ nor apikey_ in it';
+export const NAME_RULE = `allowed: ${NAME_WORDS}`;
 const HASH_MARK = 'sha256:';
 const LIKE_KEY = /\b(cus|apikey)_[^\s"',}\]]+/g;
 /** Members in which people put the key itself by mistake. */
 const KEY_MEMBER = /^((api_?)?key|token|secret)$/i;
-/** Members whose values a message may show. Any other value may be a key. */
-const SHOWN_MEMBERS: readonly unknown[] = ['name', 'entitlement', 'realtime'];
 const MAX_SHOWN_LENGTH = 80;
 
 const PLAIN_KEY = 'is a key in plain text (not shown here); allowed is only its hash, as `flowdrop key` prints it';
 const HEADER = '# Keys of `flowdrop serve`. Only hashes: a key itself is shown once, when `flowdrop key` makes it.\n';
 
-const SECTION = 'allowed: a section of keys';
-const TEXT = 'allowed: text';
+/** What a fault of a value says. @param isShown whether the value may be shown; any other may be a key */
+function allow(what: string, isShown = false) {
+  return {
+    error: ({ input }: { readonly input?: unknown }) => {
+      if (input === undefined) return `is missing; allowed: ${what}`;
+      if (typeof input === 'string' && input.search(LIKE_KEY) === 0) return PLAIN_KEY;
+      return `got ${show(input, isShown)}; allowed: ${what}`;
+    },
+  };
+}
+
+function show(came: unknown, isShown: boolean): string {
+  if (came === null) return 'nothing';
+  if (Array.isArray(came)) return `a list of ${came.length}`;
+  if (typeof came === 'object') return 'a section of keys';
+  if (!isShown) return `a ${typeof came} of ${String(came).length} characters (not shown)`;
+  const text = JSON.stringify(came);
+  return text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}...` : text;
+}
+
+const SECTION = allow('a section of keys');
 const entrySchema = z.strictObject(
   {
-    name: z.string(TEXT).regex(NAME, NAME_RULE),
-    hash: z.string(TEXT).regex(/^sha256:[0-9a-f]{64}$/i, 'allowed: sha256: and 64 hex digits'),
-    entitlement: z.enum(ENTITLEMENTS, `allowed: ${ENTITLEMENTS.join(', ')}`),
-    realtime: z.boolean('allowed: true or false').default(false),
+    name: z.string(allow('text', true)).regex(NAME, allow(NAME_WORDS, true)),
+    hash: z.string(allow('text')).regex(/^sha256:[0-9a-f]{64}$/i, allow('sha256: and 64 hex digits')),
+    entitlement: z.enum(ENTITLEMENTS, allow(ENTITLEMENTS.join(', '), true)),
+    realtime: z.boolean(allow('true or false', true)).default(false),
   },
+  SECTION,
+);
+const fileSchema = z.strictObject(
+  { keys: z.array(entrySchema, allow('a list of entries')).max(MAX_KEYS, allow(`up to ${MAX_KEYS} keys`)) },
   SECTION,
 );
 type WrittenEntry = z.infer<typeof entrySchema>;
 
-/** @param taken ids of callers that no entry may have */
-const createFileSchema = (taken: readonly string[]) =>
-  z.strictObject(
-    {
-      keys: z
-        .array(entrySchema, 'allowed: a list of entries')
-        .max(MAX_KEYS, { error: `allowed: up to ${MAX_KEYS} keys`, abort: true })
-        // Names identify callers in the log, and hashes identify the callers themselves.
-        .superRefine((entries, { addIssue }) => {
-          for (const member of ['name', 'hash'] as const) {
-            const values = entries.map((entry) => entry[member].toLowerCase());
-            const first = new Map(values.map((value, index) => [value, index] as const).reverse());
-            for (const [index, value] of values.entries()) {
-              const before = first.get(value);
-              const message = `has the same ${member} as keys.${before}; each must be unique`;
-              if (before !== index) addIssue({ code: 'custom', path: [index, member], message });
-            }
-          }
-          for (const [index, entry] of entries.entries()) {
-            const message = 'is the hash of a key given with --key';
-            if (taken.includes(toEntry(entry).caller.id)) addIssue({ code: 'custom', path: [index, 'hash'], message });
-          }
-        }),
-    },
-    SECTION,
-  );
-
 type KeyPath = readonly (string | number)[];
+type KeyFault = readonly [path: KeyPath, says: string];
 
 /** Whether an entry may have this name. */
 export function isKeyName(name: string): boolean {
@@ -81,20 +117,56 @@ export function isKeyName(name: string): boolean {
 export function parseKeyFile(file: string, text: string, taken: readonly string[] = []): readonly KeyEntry[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
-  if (document.errors.length > 0) {
-    throw invalidFile(
-      file,
-      document.errors.map(({ pos, message }) => `${lines.linePos(pos[0]).line}: ${message}`),
-    );
+  const broken = document.errors.map(({ pos, message }) => `${lines.linePos(pos[0]).line}: ${message}`);
+  if (broken.length > 0) throw invalidFile(file, broken);
+  let value: unknown;
+  try {
+    // Aliases are refused: entries need none, and a few nested aliases could expand to gigabytes.
+    value = document.toJS({ maxAliasCount: 0 });
+  } catch (error) {
+    throw invalidFile(file, [` ${describeError(error)}`]);
   }
-  const value = readValue(file, document);
-  const checked = createFileSchema(taken).safeParse(value);
-  if (checked.success) return checked.data.keys.map(toEntry);
-  const at = (path: KeyPath) => `${findLine(document, path, lines)}: ${path.join('.') || 'the file'}`;
+  const { success, data, error } = fileSchema.safeParse(value);
+  const entries = (data?.keys ?? []).map(toEntry);
+  const faults = success ? listClashes(entries, taken) : error.issues.flatMap(describeIssue);
+  if (faults.length === 0) return entries;
   throw invalidFile(
     file,
-    checked.error.issues.flatMap((issue) => describeIssue(issue, value, at)),
+    faults.map(([path, says]) => `${lineOf(path)}: ${path.join('.') || 'the file'}: ${says}`),
   );
+
+  /** Line of the deepest part of `path` that exists in the file; 1 for an empty file. */
+  function lineOf(path: KeyPath): number {
+    const node = document.getIn(path, true);
+    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
+    return path.length === 0 ? 1 : lineOf(path.slice(0, -1));
+  }
+}
+
+/** Names identify callers in the log, and hashes identify the callers themselves. */
+function listClashes(entries: readonly KeyEntry[], taken: readonly string[]): readonly KeyFault[] {
+  const first = new Map<string, number>();
+  return entries.flatMap(({ hash, caller }, index) => {
+    const faults: KeyFault[] = [];
+    const values = { name: caller.name.toLowerCase(), hash: hash.toString('hex') };
+    for (const [member, value] of Object.entries(values)) {
+      const before = first.get(`${member} ${value}`);
+      if (before === undefined) first.set(`${member} ${value}`, index);
+      else faults.push([['keys', index, member], `has the same ${member} as keys.${before}; each must be unique`]);
+    }
+    if (taken.includes(caller.id)) faults.push([['keys', index, 'hash'], 'is the hash of a key given with --key']);
+    return faults;
+  });
+}
+
+function describeIssue(issue: z.core.$ZodIssue): readonly KeyFault[] {
+  const path = issue.path.filter((key) => typeof key !== 'symbol');
+  if (issue.code !== 'unrecognized_keys') return [[path, issue.message]];
+  const allowed = path.length === 0 ? 'keys' : Object.keys(entrySchema.shape).join(', ');
+  return issue.keys.map((key) => [
+    [...path, key],
+    KEY_MEMBER.test(key) ? PLAIN_KEY : `unknown key "${key}"; allowed here: ${allowed}`,
+  ]);
 }
 
 /** @param faults each starts with its line number, or with a space if it has none */
@@ -135,62 +207,17 @@ export function appendEntry(file: string, text: string | undefined, entry: KeyEn
       hint: 'Choose another name, or remove that entry first.',
     });
   }
-  const written = addEntry(text, entry);
+  const written = addEntry(text, describeEntry(entry));
   parseKeyFile(file, written); // What is written can be read back.
   return written;
 }
 
-function addEntry(text: string, entry: KeyEntry): string {
-  const document = parseDocument(text);
+function addEntry(text: string, entry: WrittenEntry): string {
   const json = tryParseJson(text) as { readonly keys: readonly unknown[] } | undefined; // The file has been validated.
-  if (json) return `${JSON.stringify({ keys: [...json.keys, describeEntry(entry)] }, undefined, 2)}\n`;
+  if (json) return `${JSON.stringify({ keys: [...json.keys, entry] }, undefined, 2)}\n`;
+  const document = parseDocument(text);
   const list = document.get('keys');
   if (isSeq(list) && list.items.length === 0) list.flow = false;
-  document.addIn(['keys'], document.createNode(describeEntry(entry)));
+  document.addIn(['keys'], document.createNode(entry));
   return document.toString({ lineWidth: 0 });
-}
-
-/** Aliases are refused: entries need none, and a few nested aliases could expand to gigabytes. */
-function readValue(file: string, document: Document): unknown {
-  try {
-    return document.toJS({ maxAliasCount: 0 });
-  } catch (error) {
-    throw invalidFile(file, [` ${describeError(error)}`]);
-  }
-}
-
-function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPath) => string): readonly string[] {
-  const path = issue.path.filter((key) => typeof key !== 'symbol');
-  if (issue.code === 'unrecognized_keys') {
-    const allowed = path.length === 0 ? 'keys' : Object.keys(entrySchema.shape).join(', ');
-    return issue.keys.map((key) => {
-      const says = KEY_MEMBER.test(key) ? PLAIN_KEY : `unknown key "${key}"; allowed here: ${allowed}`;
-      return `${at([...path, key])}: ${says}`;
-    });
-  }
-  const came = path.reduce<unknown>(
-    (node, key) => (node as Record<KeyPath[number], unknown> | undefined)?.[key],
-    value,
-  );
-  if (issue.code === 'custom') return [`${at(path)}: ${issue.message}`];
-  if (typeof came === 'string' && came.search(LIKE_KEY) === 0) return [`${at(path)}: ${PLAIN_KEY}`];
-  return [`${at(path)}: ${came === undefined ? 'is missing' : `got ${show(came, path.at(-1))}`}; ${issue.message}`];
-}
-
-function show(came: unknown, member: unknown): string {
-  if (came === null) return 'nothing';
-  if (Array.isArray(came)) return `a list of ${came.length}`;
-  if (typeof came === 'object') return 'a section of keys';
-  if (!SHOWN_MEMBERS.includes(member)) return `a ${typeof came} of ${String(came).length} characters (not shown)`;
-  const text = JSON.stringify(came) ?? '';
-  return text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}...` : text;
-}
-
-/** Line of the deepest part of `path` that exists in the file; 1 for an empty file. */
-function findLine(document: Document, path: KeyPath, lines: LineCounter): number {
-  for (let depth = path.length; depth >= 0; depth -= 1) {
-    const node = document.getIn(path.slice(0, depth), true);
-    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
-  }
-  return 1;
 }

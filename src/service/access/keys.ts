@@ -1,38 +1,23 @@
 /**
- * The keys that callers may use, and the entitlements of each. Only hashes are held, and all of them are compared in
- * constant time, so neither a memory dump nor response timing reveals a key. The hash is a plain SHA-256 without salt
- * or stretching: keys are random tokens of at least 128 bits, so no dictionary contains them, and with a salt each
- * request would need one hash per key. Reading keys is the task of `key-source.ts` and `key-file.ts`.
+ * The keys that callers may use: those of the command line, and of the key file, which is read again when it changes. Only
+ * hashes are held, and all of them are compared in constant time, so neither a memory dump nor response timing reveals a
+ * key. Invariant: the ring always holds one complete, valid state of the file; an unreadable or invalid new version is only
+ * logged. The file is polled by path once a second. Kernel watches would lose files that are replaced by a rename, mounted
+ * over a network, or reached through a link that moves.
  */
-import { createHash, randomInt, timingSafeEqual } from 'node:crypto';
-import { Fault } from '../../core/errors.ts';
+import { timingSafeEqual } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import type { Clock } from '../../core/clock.ts';
+import { describeError, Fault } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { ServiceOptions } from '../options.ts';
+import { buildEntry, type Caller, hashKey, invalidFile, type KeyEntry, parseKeyFile } from './key-file.ts';
 
-/** The subscription to historical SQL. */
-export const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
-export type Entitlement = (typeof ENTITLEMENTS)[number];
-
-type KeyPrefix = 'cus' | 'apikey';
-
-export interface Caller {
-  /** First 12 hex digits of the key's SHA-256. They reveal nothing about the key, so they may be logged. */
-  readonly id: string;
-  readonly name: string;
-  readonly historical: Entitlement;
-  /** Option chain and market structure. The API treats trial and active subscriptions alike here. */
-  readonly realtime: boolean;
-}
-
-export interface KeyEntry {
-  /** SHA-256 of the key: 32 bytes. */
-  readonly hash: Buffer;
-  readonly caller: Caller;
-}
-
-const KEY = /^(cus|apikey)_\S+$/;
-const ID_DIGITS = 12;
-const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** 62^32 is more than 2^190, so a key cannot be guessed, however fast the service answers. */
-const RANDOM_CHARACTERS = 32;
+const PLAIN_KEY = /^(cus|apikey)_\S+$/;
+/** Poll interval; also the longest time that a removed key keeps working. */
+const POLL_MS = 1_000;
+/** More than the maximum number of keys needs with comments; anything larger is not a key file. */
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 export class KeyRing {
   #entries: readonly KeyEntry[] = [];
@@ -66,29 +51,107 @@ export class KeyRing {
   }
 }
 
-export function hashKey(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
-}
-
-export function buildEntry(hash: Buffer, rights: Omit<Caller, 'id'>): KeyEntry {
-  return { hash, caller: { id: hash.toString('hex').slice(0, ID_DIGITS), ...rights } };
-}
-
-/** A new random key. */
-export function createKey(prefix: KeyPrefix): string {
-  const random = Array.from({ length: RANDOM_CHARACTERS }, () => BASE62[randomInt(BASE62.length)]);
-  return `${prefix}_${random.join('')}`;
-}
-
 /**
  * Parses keys given in plain text on the command line. They are entitled to every product; a duplicate counts once.
  * @throws Fault `KEY_INVALID` (kind `usage`); its message does not contain the keys
  */
 export function parsePlainKeys(keys: readonly string[]): readonly KeyEntry[] {
-  if (!keys.every((key) => KEY.test(key))) {
+  if (!keys.every((key) => PLAIN_KEY.test(key))) {
     throw new Fault('KEY_INVALID', 'keys begin with cus_ or apikey_, and hold no spaces', { kind: 'usage' });
   }
   return [...new Set(keys)].map((key, index) =>
     buildEntry(hashKey(key), { name: `--key ${index + 1}`, historical: 'active', realtime: true }),
   );
+}
+
+export type KeySource = Awaited<ReturnType<typeof openKeys>>;
+
+/**
+ * Reads the keys, then polls the file until `close()`.
+ * @param clock its `sleep` sets the polling times
+ * @throws Fault `KEY_INVALID`, `KEY_FILE_INVALID`, `KEY_FILE_UNREADABLE` (kind `usage`)
+ */
+export async function openKeys(
+  { keys, keyFile: file }: Pick<ServiceOptions, 'keys' | 'keyFile'>,
+  clock: Clock,
+  log: Log,
+) {
+  const plain = parsePlainKeys(keys);
+  const ring = new KeyRing(plain);
+  const taken = plain.map(({ caller }) => caller.id);
+  const stop = new AbortController();
+  /** The file's text at the last look, or why it could not be read. */
+  let seen: string | undefined;
+  if (file === undefined && plain.length === 0) {
+    throw new Fault('KEY_INVALID', 'the service needs a key or a key file', { kind: 'usage' });
+  }
+  if (file !== undefined) await look(file);
+  const watching = file === undefined ? undefined : watch();
+  return {
+    ring,
+    refresh,
+    /** Stops polling; the keys stay as they are. Idempotent. */
+    async close(): Promise<void> {
+      stop.abort();
+      await watching;
+    },
+  };
+
+  async function watch(): Promise<void> {
+    // Only the signal ends a sleep early.
+    const sleep = () => clock.sleep(POLL_MS, stop.signal).catch(() => {});
+    for (await sleep(); !stop.signal.aborted; await sleep()) await refresh();
+  }
+
+  /** Checks the file now. Never rejects. */
+  async function refresh(): Promise<void> {
+    if (file === undefined) return;
+    await look(file).catch((error: unknown) => {
+      const entry = { event: 'keys-refused', file, reason: describeError(error) };
+      log.error(entry, 'the key file was rejected; the keys stay as before');
+    });
+  }
+
+  /** Takes the file's keys if it has changed. @throws Fault, once for each change that cannot be used */
+  async function look(path: string): Promise<void> {
+    const found = await readText(path).catch((error: unknown) => ({ error }));
+    const text = typeof found === 'string' ? found : describeError(found.error);
+    if (text === seen) return;
+    const isFirst = seen === undefined;
+    seen = text;
+    if (typeof found !== 'string') throw found.error;
+    const before = ring.list();
+    ring.replace([...plain, ...parseKeyFile(path, found, taken)]);
+    const now = ring.list();
+    const entry = { file: path, keys: now.length, ...(isFirst ? {} : compareCallers(before, now)) };
+    if (now.length > 0) log.info({ event: 'keys', ...entry }, `${now.length} key(s) in use`);
+    else log.error({ event: 'keys-none', ...entry }, 'there is no key: every call is refused');
+  }
+}
+
+/** Caller names by type of change. A key replaced under the same name counts as both added and removed. */
+function compareCallers(before: readonly Caller[], now: readonly Caller[]) {
+  const old = new Map(before.map((caller) => [caller.id, caller]));
+  const ids = new Set(now.map(({ id }) => id));
+  const isSame = (caller: Caller) => JSON.stringify(old.get(caller.id)) === JSON.stringify(caller);
+  const namesOf = (callers: readonly Caller[]) => callers.map(({ name }) => name);
+  return {
+    added: namesOf(now.filter(({ id }) => !old.has(id))),
+    changed: namesOf(now.filter((caller) => old.has(caller.id) && !isSame(caller))),
+    removed: namesOf(before.filter(({ id }) => !ids.has(id))),
+  };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    const found = await stat(file);
+    if (found.isFile() && found.size <= MAX_FILE_BYTES) return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new Fault('KEY_FILE_UNREADABLE', `cannot read the key file ${file}: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: '`flowdrop key --name NAME --file FILE` makes one.',
+    });
+  }
+  throw invalidFile(file, [` is not a file of at most ${MAX_FILE_BYTES} bytes`]);
 }

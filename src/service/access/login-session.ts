@@ -11,7 +11,8 @@ import { apiKeySchema, historicalFailureSchema } from '../../api-contract/histor
 import type { Clock } from '../../core/clock.ts';
 import { type Answer, parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
 import type { Gate } from './gate.ts';
-import type { Caller, KeyRing } from './keys.ts';
+import type { Caller } from './key-file.ts';
+import type { KeyRing } from './keys.ts';
 
 export const SESSION_COOKIE = 'flowdrop_session';
 /** One working day. */

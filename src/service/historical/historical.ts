@@ -27,7 +27,7 @@ import {
   PORTAL_PATH,
 } from '../../api-contract/published-limits.ts';
 import type { Gate } from '../access/gate.ts';
-import type { Caller } from '../access/keys.ts';
+import type { Caller } from '../access/key-file.ts';
 import type { Dataset } from '../backend.ts';
 import { ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
