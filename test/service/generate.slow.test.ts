@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { STORED_TABLES } from '../../src/service/data/tables.ts';
-import { generateSession, listClosedSessions, planRows, usualRows } from '../../src/service/generate/generate.ts';
+import { generateSession, listClosedSessions, planRows } from '../../src/service/generate/generate.ts';
 import { listMarket } from '../../src/service/generate/market.ts';
+import { startTestService } from './running-service.ts';
 
 const ROWS = 60_000;
 const DATES = ['2026-11-18', '2026-11-19'];
@@ -51,14 +52,30 @@ describe('determinism', () => {
 
 describe('sessions', () => {
   test('have different numbers of trades if none is given, about 100,000', () => {
-    const counts = Array.from({ length: 28 }, (_, day) =>
-      usualRows(`2026-11-${String(day + 1).padStart(2, '0')}`, SEED),
-    );
+    const rowsOf = (date: string, seed = SEED) => planRows(date, seed, undefined).rows;
+    const counts = Array.from({ length: 28 }, (_, day) => rowsOf(`2026-10-${String(day + 1).padStart(2, '0')}`));
     expect(new Set(counts).size).toBe(counts.length);
     expect(Math.min(...counts)).toBeGreaterThanOrEqual(85_000);
     expect(Math.max(...counts)).toBeLessThanOrEqual(115_000);
-    expect(usualRows('2026-11-20', SEED)).toBe(usualRows('2026-11-20', SEED));
-    expect(usualRows('2026-11-20', SEED)).not.toBe(usualRows('2026-11-20', SEED + 1));
+    expect(rowsOf('2026-11-20')).toBe(rowsOf('2026-11-20'));
+    expect(rowsOf('2026-11-20')).not.toBe(rowsOf('2026-11-20', SEED + 1));
+  });
+
+  test('that close early have their share of the hours, unless a number was asked for', async () => {
+    const counts = async (generateRows?: number) => {
+      const options = { asOf: '2026-11-27T23:00:00Z', generateSessions: 2, generateRows, concurrency: 1 };
+      const service = await startTestService(options);
+      const { body } = await service.ask('SELECT date, count() AS n FROM RawOptionTrades GROUP BY date ORDER BY date');
+      await service.stop();
+      return (body.data as { n: number }[]).map(({ n }) => n);
+    };
+    expect(await counts(700)).toEqual([700, 700]);
+    const [whole = 0, half = 0] = await counts();
+    // 3:45 of 6:45 hours, each up to 15 % more or fewer.
+    expect(half / whole).toBeGreaterThan((0.556 * 0.85) / 1.15);
+    expect(half / whole).toBeLessThan((0.556 * 1.15) / 0.85);
+    const seeds = Array.from({ length: 2_000 }, (_, seed) => planRows('2026-11-27', seed, undefined).rows);
+    expect(seeds.reduce((sum, rows) => sum + rows, 0) / 2_000 / 100_000).toBeCloseTo(0.556, 2);
   });
 
   test('are the last ones closed at the time, without weekends and holidays', () => {
@@ -189,7 +206,7 @@ describe('a session with its other records', () => {
     expect(await one(regular)).toEqual(found);
     await fill([date], SEED, ROWS, others);
     expect(planRows(date, SEED, ROWS)).toEqual({ rows: ROWS, others: 0 });
-    expect(planRows(date, SEED, undefined).others).toBe(Math.round(usualRows(date, SEED) / 20));
+    expect(planRows(date, SEED, undefined).others).toBe(Math.round(planRows(date, SEED, undefined).rows / 20));
   });
 
   test('trades in every segment, each with its symbols', async () => {

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import { CLOSE_SECONDS } from '../../calendar/segments.ts';
 import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
 import type { LoadTarget } from '../backend.ts';
@@ -21,7 +22,7 @@ interface GenerateOptions {
   readonly others?: number;
 }
 
-/** Trades of a session if nobody asked for a number, give or take. */
+/** Trades of a whole session if nobody asked for a number, give or take. */
 export const USUAL_ROWS = 100_000;
 /** A session has up to this share more or fewer: equal counts look as if they were cut off at a limit. */
 const ROWS_SPREAD = 0.15;
@@ -29,13 +30,16 @@ const ROWS_SPREAD = 0.15;
 const OTHERS_SHARE = 0.05;
 
 /**
- * The records of a session for which nobody asked for a number, and those beside its trades from the opening to the close: of its
- * other segments, cancels, late reports, and trades of an adjusted series.
+ * How many trades a session has from its opening to its close, and how many records beside them: of its other segments,
+ * cancels, late reports, and trades of an adjusted series. If nobody asked for a number, a half day has its share of a
+ * session's hours, and the same seed and date give the same.
  */
-export function planRows(date: string, seed: number, rows: number | undefined) {
-  if (rows !== undefined) return { rows, others: 0 };
-  const usual = usualRows(date, seed);
-  return { rows: usual, others: Math.round(usual * OTHERS_SHARE) };
+export function planRows(date: string, seed: number, asked: number | undefined) {
+  if (asked !== undefined) return { rows: asked, others: 0 };
+  const draw = createHash('sha256').update(`${date}:${seed}`).digest().readUInt32LE() / 2 ** 32;
+  const hours = (sessionCloseSecond(date) - OPEN_SECOND) / (CLOSE_SECONDS.whole.index - OPEN_SECOND);
+  const rows = Math.round(USUAL_ROWS * hours * (1 + ROWS_SPREAD * (2 * draw - 1)));
+  return { rows, others: Math.round(rows * OTHERS_SHARE) };
 }
 
 /** Rows per statement: its window function sorts them in memory, about 1 kB each. */
@@ -54,12 +58,6 @@ export function listClosedSessions(nowMs: number, count: number): readonly strin
   const today = formatWallDate(nowMs);
   const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) + OVER_AFTER_MS <= nowMs;
   return previousSessions(closed ? today : addDays(today, -1), count);
-}
-
-/** Number of trades of a session for which no number was given; the same seed and date give the same. */
-export function usualRows(date: string, seed: number): number {
-  const draw = createHash('sha256').update(`${date}:${seed}`).digest().readUInt32LE() / 2 ** 32;
-  return Math.round(USUAL_ROWS * (1 + ROWS_SPREAD * (2 * draw - 1)));
 }
 
 /** Generates the trades of one session and inserts them. @throws EngineFault */
