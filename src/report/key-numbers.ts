@@ -8,7 +8,7 @@ import { formatDate, formatNearDay } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
 import type { Amount } from './amount.ts';
 import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
-import { type Compared, KEY_NUMBERS, MAIL_NUMBERS, type Unit } from './numbers.ts';
+import { KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
 import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
@@ -19,21 +19,13 @@ const MILLION = 1e6;
 /** A mean over fewer sessions is about one of them. */
 export const FEWEST_IN_MEAN = 3;
 
-/** The key numbers of the mail; the full report has all. */
-export const SHOWN_NUMBERS: readonly Compared[] = [
-  'total',
-  'netCalls',
-  'netPuts',
-  'bullish',
-  'bearish',
-  'putCallByPremium',
-  'zeroDteShare',
-  'volumeAboveOpenInterest',
-];
-
-/** `onPrevious`, `onMean`: change of the latest against each; empty if there is nothing to compare with. */
-export function buildChangeRows(comparison: Comparison, keys: readonly Compared[]) {
-  return MAIL_NUMBERS.filter(({ key }) => keys.includes(key)).map(({ key, mailName: name, unit }) => {
+/**
+ * The key numbers of the mail; the full report has all. `onPrevious`, `onMean`: change of the latest against each; empty if
+ * there is nothing to compare with.
+ */
+export function buildChangeRows(comparison: Comparison) {
+  return KEY_NUMBERS.flatMap(({ key, mailName: name, unit }) => {
+    if (name === null) return [];
     const { latest, previous, mean } = comparison.changes[key];
     return {
       name,
@@ -81,12 +73,6 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
 
 function nameDays(dates: readonly string[], date: string): string {
   return joinWords(dates.map((past) => formatNearDay(past, date)));
-}
-
-/** Warns if past sessions are degraded; empty if none is. */
-export function describePast({ degradedDates }: Comparison, date: string): string {
-  if (degradedDates.length === 0) return '';
-  return `Degraded, so some trades may be missing: ${nameDays(degradedDates, date)}.`;
 }
 
 /** For the first screen: which sessions the comparison lacks, and which of it are degraded. */

@@ -1,7 +1,7 @@
 /**
  * The numbers of the report: one table, one row per number. SQL, the sums of a drop's summary, the model, the mail, the
- * attachments, the comparison, `only_when` and corrections are derived from it, so a new number is a new row; `IN_MAIL`
- * has those that stand among the key numbers of the mail.
+ * attachments, the comparison, `only_when` and corrections are derived from it, so a new number is a new row; `COMPARED`
+ * has the key numbers.
  * `docs/formulas.md` explains each number in full. Pure.
  *
  * Units are dollars and contracts; `premium` is price x size x 100, as in the record. A premium that is null, NaN or
@@ -174,27 +174,30 @@ const ROWS = [
 
 type Row = (typeof ROWS)[number];
 
-/** The key numbers, which are compared with earlier sessions: in the order of the mail, with their names there. */
-const IN_MAIL = [
+/**
+ * The key numbers, which are compared with earlier sessions: in the order of files, which is dollar sums, counts, numbers
+ * derived from sums. Those that the mail has, with their names there.
+ */
+const COMPARED = [
   ['total', 'Premium'],
-  ['calls', 'Calls'],
-  ['puts', 'Puts'],
-  ['callShare', 'Call share'],
-  ['putShare', 'Put share'],
+  ['calls', null],
+  ['puts', null],
   ['netCalls', 'Net call premium'],
   ['netPuts', 'Net put premium'],
   ['bullish', 'Bullish'],
-  ['neutral', 'Neutral'],
   ['bearish', 'Bearish'],
+  ['neutral', null],
+  ['trades', null],
+  ['contracts', null],
   ['putCallByPremium', 'Put/call, premium'],
-  ['putCallByVolume', 'Put/call, volume'],
+  ['putCallByVolume', null],
   ['zeroDteShare', '0DTE share'],
-  ['multiLegShare', 'Multi-leg share'],
-  ['sweepShare', 'Sweep share'],
+  ['multiLegShare', null],
+  ['sweepShare', null],
   ['volumeAboveOpenInterest', 'Volume above OI'],
-  ['trades', 'Trades'],
-  ['contracts', 'Contracts'],
-] as const satisfies readonly (readonly [Row['key'], string])[];
+  ['callShare', null],
+  ['putShare', null],
+] as const satisfies readonly (readonly [Row['key'], string | null])[];
 
 type CountRow = Extract<Row, { readonly sum: 'records' }>;
 type SumRow = Exclude<Extract<Row, { readonly sum: unknown }>, CountRow>;
@@ -212,7 +215,7 @@ export const DIRECTION_KEYS = ['netCalls', 'netPuts', 'bullish', 'bearish'] as c
 export type Direction = Pick<Premium, (typeof DIRECTION_KEYS)[number]>;
 
 /** Key of a number that is compared with earlier sessions. */
-export type Compared = (typeof IN_MAIL)[number][0];
+export type Compared = (typeof COMPARED)[number][0];
 
 /** A number that a condition may use. */
 export type ReportNumber = Extract<Row, { readonly isCondition: true }>['name'];
@@ -258,16 +261,9 @@ export const PREMIUM_NUMBERS = NUMBERS.filter(
 );
 
 /** The key numbers. */
-export const MAIL_NUMBERS = IN_MAIL.flatMap(([key, mailName]) =>
+export const KEY_NUMBERS = COMPARED.flatMap(([key, mailName]) =>
   NUMBERS.filter((number) => number.key === key).map((number) => ({ ...number, key, mailName })),
 );
-
-/** The same in the order of files: dollar sums, then counts, then numbers derived from sums, each as in `NUMBERS`. */
-export const KEY_NUMBERS = MAIL_NUMBERS.toSorted((a, b) => orderOf(a) - orderOf(b) || placeOf(a) - placeOf(b));
-
-function placeOf({ key }: Pick<ReportedNumber, 'key'>): number {
-  return NUMBERS.findIndex((number) => number.key === key);
-}
 
 /** One value for each of them. */
 export function forCompared<Value>(read: (number: (typeof KEY_NUMBERS)[number], place: number) => Value) {
@@ -275,11 +271,6 @@ export function forCompared<Value>(read: (number: (typeof KEY_NUMBERS)[number], 
     Compared,
     Value
   >;
-}
-
-function orderOf({ sum, unit }: NumberRow): number {
-  if (sum === undefined) return 2;
-  return unit === 'count' ? 1 : 0;
 }
 
 /** Numbers of a report that conditions may use and corrections compare. */

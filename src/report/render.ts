@@ -14,7 +14,7 @@ import type { FlowReport } from './model.ts';
 import { EXPIRATIONS, FIRST_EXPIRATIONS, NEAR_MONEY, NEAR_STRIKES } from './query/exposure-sql.ts';
 import { LEANING_SYMBOLS, TOP_SYMBOLS } from './query/sums.ts';
 import { isText, printTable } from './report-table.ts';
-import { listTables, MAIL_TABLES } from './report-tables.ts';
+import { listTables } from './report-tables.ts';
 import { alignLeft, alignRight, renderTemplate } from './template.ts';
 import {
   describeBasis,
@@ -77,7 +77,7 @@ export async function renderDigest(reports: readonly DigestPart[], options: Rend
 
 async function fillTemplates(name: string, view: object, { templatesDir, look = USUAL_LOOK }: RenderOptions) {
   const note = await renderNote(look.note);
-  const printed = { ...view, note, tables: MAIL_TABLES, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
+  const printed = { ...view, note, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
   const folders = { shipped: templatesDir, own: look.templates };
   return {
     html: await renderTemplate(folders, `${name}.mjml`, printed),

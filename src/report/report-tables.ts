@@ -1,10 +1,8 @@
 /**
- * The tables of the report and their columns, for the attached files, the PDF, and the mail's HTML and text. Files and
- * the PDF leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
+ * The tables of the report and their columns, for the attached files, the page and the PDF. They leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
-import { formatDollars, formatSignedDollars } from '../core/units.ts';
-import { type Amount, divide, leanOf } from './amount.ts';
+import { type Amount, divide } from './amount.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
 import type {
   BigTrade,
@@ -32,7 +30,7 @@ import {
   type PremiumPart,
 } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnReader, KIND_OF, kept, shown } from './report-table.ts';
-import { formatRatio, nameBasis, nameSymbol, toneOf } from './text/label.ts';
+import { nameBasis } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -250,64 +248,3 @@ const STRUCTURE_COLUMNS: readonly ColumnReader<SymbolExposure>[] = [
   shown('Intraday GEX', 'intraday_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
   shown('Difference', 'difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
 ];
-
-/** A column of a table in the mail. */
-interface MailColumn<Row> {
-  readonly name: string;
-  readonly heading: string;
-  /** `wide` (hidden on a phone), or `tone` for the colour of the row's tone; empty: plain. */
-  readonly style: string;
-  /** In the text, characters. */
-  readonly width: number;
-  readonly print: (row: Row) => string;
-}
-
-type Sided = Pick<Premium, 'bullish' | 'bearish'>;
-
-/** Bullish minus bearish premium. */
-const LEAN: MailColumn<Sided> = {
-  ...{ name: 'lean', heading: 'Net bullish', style: 'tone', width: 13 },
-  print: (row) => formatSignedDollars(leanOf(row)),
-};
-
-/** The largest symbols of a dataset, in a digest. */
-const DIGEST: readonly MailColumn<SymbolFlow>[] = [
-  { name: 'symbol', heading: 'Symbol', style: '', width: 12, print: (row) => nameSymbol(row.symbol) },
-  { name: 'premium', heading: 'Premium', style: '', width: 9, print: (row) => formatDollars(row.total) },
-  LEAN,
-  {
-    ...{ name: 'put_call_by_premium', heading: 'Put/call', style: 'wide', width: 10 },
-    print: (row) => formatRatio(row.putCallByPremium),
-  },
-];
-
-/** What moved the day, in a mail; `title` names the symbol, right and expiration. */
-const MOVED: readonly MailColumn<Driver & { readonly title: string }>[] = [
-  { name: 'title', heading: 'Contracts', style: '', width: 34, print: ({ title }) => title },
-  { name: 'premium', heading: 'Premium', style: '', width: 10, print: (row) => formatDollars(row.premium) },
-  LEAN,
-];
-
-export const printSymbols = (rows: readonly SymbolFlow[]) => printRows(DIGEST, rows);
-export const printMoved = (rows: readonly (Driver & { readonly title: string })[]) => printRows(MOVED, rows);
-
-/** The texts of each row, by the names of their columns, and its tone. */
-function printRows<Row extends Sided>(
-  columns: readonly MailColumn<Row>[],
-  rows: readonly Row[],
-): readonly Readonly<Record<string, string>>[] {
-  return rows.map((row) => ({
-    ...Object.fromEntries(columns.map(({ name, print }) => [name, print(row)])),
-    tone: toneOf(leanOf(row)),
-  }));
-}
-
-/** Layouts for the templates: the columns that `table.mjml` and `table.txt` draw. */
-export const MAIL_TABLES = { moved: layOut(MOVED), digest: layOut(DIGEST) };
-
-function layOut(columns: readonly Omit<MailColumn<never>, 'print'>[]) {
-  return {
-    html: columns.map(({ name, heading, style }) => ({ name, head: heading, styles: [style] })),
-    text: columns.map(({ name, heading, width }) => ({ name, head: heading, width })),
-  };
-}

@@ -110,7 +110,7 @@ describe('a past that is not whole', () => {
     expect(model.comparison.degradedDates).toEqual(['2026-11-18']);
     const view = show(model);
     expect(view.premiumChanges).toEqual(['+200% vs Nov 18 (degraded)', '+100% vs 3-session mean']);
-    expect(view.pastNote).toBe('Degraded, so some trades may be missing: Nov 18.');
+    expect(view.sentences).toContain('Degraded in the comparison: Nov 18.');
   });
 });
 

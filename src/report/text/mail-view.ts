@@ -6,18 +6,10 @@ import { formatDay, formatInstant } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
 import { buildAccent } from '../draw/palette.ts';
-import {
-  buildChangeRows,
-  describePast,
-  describeTotalChange,
-  hasMean,
-  nameSessions,
-  SHOWN_NUMBERS,
-} from '../key-numbers.ts';
+import { buildChangeRows, describeTotalChange, hasMean, nameSessions } from '../key-numbers.ts';
 import { chooseSections, cleanNote, MAIL_SECTIONS, type ReportLook, USUAL_LOOK } from '../look.ts';
-import type { Exclusions, FlowReport, Tally, WatchedSymbol } from '../model.ts';
+import type { Exclusions, FlowReport, SymbolFlow, Tally, WatchedSymbol } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { printMoved, printSymbols } from '../report-tables.ts';
 import {
   buildLead,
   describeBasis,
@@ -117,13 +109,11 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     bar: buildBar(headline),
     lead: buildLead(exposure),
     sentences: buildSentences(report),
-    keyNumbers: buildChangeRows(comparison, SHOWN_NUMBERS),
+    keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),
     hasMean: hasMean(comparison),
     hasHistory: comparison.previousDate !== null,
     keyNote: KEY_NOTE,
-    // Empty if no past session is degraded.
-    pastNote: describePast(comparison, drop.date),
     watchlist: report.watchlist.map(buildWatchRow),
     // Empty without exposure.
     watchlistBasis: [
@@ -132,8 +122,11 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     ].join(' '),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
-    symbols: printSymbols(report.topSymbols),
-    moved: printMoved(report.drivers.top.map((row) => ({ ...row, title: nameDriver(row, drop.date) }))),
+    symbols: report.topSymbols.map(printFlow),
+    moved: report.drivers.top.map((row) => ({
+      ...{ title: nameDriver(row, drop.date), premium: formatDollars(row.premium) },
+      ...printLean(row),
+    })),
     // Empty if none are known.
     movedEarnings: describeEarnings(report.earnings, drop.date),
     // Empty if there is no chart by strike.
@@ -181,7 +174,7 @@ function buildStamp({ drop }: FlowReport, timezone: string) {
 }
 
 /** The correction of a flow report or a digest. */
-export function buildCorrection({ correction }: ViewOptions) {
+function buildCorrection({ correction }: ViewOptions) {
   if (correction === null) return null;
   const changes = correction.changes.map(({ name, before, after }) => ({
     name: cleanLabel(name),
@@ -248,21 +241,31 @@ function toWidth(part: Amount, whole: Amount): number {
   return Math.min(100, Math.max(0, Math.round((shareOf(part, whole) ?? 0) * 100)));
 }
 
+/** Bullish minus bearish premium with its sign; `tone` says which is larger. */
+function printLean(premium: Pick<Premium, 'bullish' | 'bearish'>) {
+  const lean = leanOf(premium);
+  return { lean: formatSignedDollars(lean), tone: toneOf(lean) };
+}
+
+function printFlow(flow: SymbolFlow) {
+  const { symbol, total, putCallByPremium } = flow;
+  return {
+    ...{ symbol: nameSymbol(symbol), premium: formatDollars(total), putCall: formatRatio(putCallByPremium) },
+    ...printLean(flow),
+  };
+}
+
 const FAR_RATIO = 2;
 
-export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
+function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
   const priced = exposure !== null && exposure.spot !== null;
-  const lean = flow === null ? null : leanOf(flow);
   const ratio = unusual?.ratio ?? 1;
   return {
+    ...{ premium: NONE, putCall: NONE, lean: NONE, tone: toneOf(null) },
+    ...(flow && printFlow(flow)),
     symbol: nameSymbol(symbol),
     traded: flow !== null,
     place: flow === null ? NONE : `#${formatCount(flow.place)}`,
-    premium: flow === null ? NONE : formatDollars(flow.total),
-    putCall: formatRatio(flow?.putCallByPremium ?? null),
-    // Bullish minus bearish premium with its sign; `tone` says which is larger.
-    lean: flow === null ? NONE : formatSignedDollars(lean),
-    tone: toneOf(lean),
     gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
     // `4.3 ×` its mean, if that is twice its mean or more, half of it or less: a smaller difference is noise.
