@@ -108,7 +108,7 @@ describe('market structure', () => {
     const ours = { symbol: 'SPY', spot: SPOT, isWholeChain: true, ...sums, ...counts };
     const theirs = {
       ...{ symbol: 'SPY', intradayGex: 3e6, difference: -2 / 3 },
-      ...{ theirSpot: SPOT, theirCallGex: 4e6, theirPutGex: -1e6, clock: '20:46' },
+      ...{ theirSpot: SPOT, clock: '20:46' },
     };
     expect(compareStructure(ours, theirs).explanation).toBe(
       "Ours is of the chain at the session's last price, theirs of the full chain as of 20:46 UTC.",
@@ -120,25 +120,6 @@ describe('market structure', () => {
     expect(far?.explanation).toBe(
       "Theirs is at a price of 480.25, ours at 500.00; ours has only the 2 series that traded and the session's last values, theirs the full chain.",
     );
-  });
-
-  it('of the opposite sign is told as that', async () => {
-    const far = await compare([{ ...SNAPSHOT, put_gex: PUT_GEX * 4 }]);
-    expect(far?.difference).toBeGreaterThan(1);
-    expect(far?.explanation).toMatch(/^The signs are opposite, in the same convention; ours has only/);
-  });
-
-  it('whose calls are negative is told to be of another convention', async () => {
-    const far = await compare([{ ...SNAPSHOT, call_gex: -CALL_GEX, put_gex: -PUT_GEX }]);
-    expect(far?.explanation).toMatch(/^Their calls are not positive and puts negative, as ours are; ours has only/);
-  });
-
-  it.each([
-    [100, 'Their calls and puts are both about 100 times ours, as if per move of 100% rather than 1%; ours'],
-    [0.2, 'Their calls and puts are both about 1/5.0 of ours, as if per move of one dollar rather than 1%; ours'],
-  ])('of %d times the size in calls and puts alike names the unit', async (factor, explanation) => {
-    const far = await compare([{ ...SNAPSHOT, call_gex: CALL_GEX * factor, put_gex: PUT_GEX * factor }]);
-    expect(far?.explanation.startsWith(explanation)).toBe(true);
   });
 
   it('is the newest summary of the symbol', async () => {

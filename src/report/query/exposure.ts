@@ -9,15 +9,14 @@
  * Futures, and Other Derivatives, ch. "The Greek Letters": delta). Its sign is delta's own, negative for a put
  * regardless of the holder: it makes no assumption about dealers.
  *
- * The market-structure endpoint's exposure is of the full chain and intraday. If it differs from ours by much, an explanation names
- * possible reasons, only by numbers of the two drops.
+ * The market-structure endpoint's exposure is of the full chain and intraday. If it differs from ours by much, an explanation says
+ * of which contracts, when, and at which prices.
  *
  * Left out: series that did not trade (of symbols without a chain), adjusted contracts, and symbols without a price.
  * Invariant: rows never reach this module, only bounded results of the queries that readers get too (`exposure-sql.ts`).
  */
 import { formatCount, formatDecimal } from '../../core/units.ts';
 import { parquetFile } from '../../engine/literal.ts';
-import { MOVE } from '../../exposure/gamma-exposure.ts';
 import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
@@ -218,8 +217,6 @@ async function queryDetails(source: DropSource, shown: readonly string[], scope:
 const LARGE_DIFFERENCE = 0.25;
 /** Prices of the underlying that differ by more than this are mentioned: exposure grows with the price squared. */
 const OTHER_SPOT = 0.01;
-/** If the ratios of calls and puts are both within this of a unit's factor, theirs may be in that unit. */
-const UNIT_TOLERANCE = 0.25;
 
 /** Ours and theirs, of a symbol with a price of the underlying. */
 interface StructureRow {
@@ -229,8 +226,6 @@ interface StructureRow {
   readonly intradayGex: number;
   /** Price of the underlying for their exposure; null if missing. */
   readonly theirSpot: Amount;
-  readonly theirCallGex: number;
-  readonly theirPutGex: number;
   /** UTC, `HH:MM`; null if missing. */
   readonly clock: string | null;
 }
@@ -266,53 +261,13 @@ export function compareStructure(ours: RankedExposure, theirs: StructureRow): Ma
   return { intradayGex, difference, explanation };
 }
 
-/** Reasons from specific ones (sign, unit, price) to those that always apply (series, time). */
-function explainDifference(ours: RankedExposure, theirs: StructureRow): string {
-  const spot = ours.spot ?? 0;
-  const reasons = [
-    describeSign(ours, theirs),
-    describeUnit(ours, theirs, spot),
-    theirs.theirSpot !== null && Math.abs(theirs.theirSpot / spot - 1) > OTHER_SPOT
-      ? `theirs is at a price of ${formatDecimal(theirs.theirSpot)}, ours at ${formatDecimal(spot)}`
-      : '',
-    `${describeScope(ours)}${theirs.clock === null ? '' : ` as of ${theirs.clock} UTC`}`,
-  ];
-  const text = reasons.filter((reason) => reason !== '').join('; ');
-  return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
-}
-
-function describeScope({ contracts, isWholeChain, isDegradedChain }: RankedExposure): string {
-  return isWholeChain
-    ? `ours is of the ${isDegradedChain ? 'degraded ' : ''}chain at the session's last price, theirs of the full chain`
-    : `ours has only the ${formatCount(contracts)} series that traded and the session's last values, theirs the full chain`;
-}
-
-function describeSign({ netGex }: RankedExposure, theirs: StructureRow): string {
-  if (theirs.theirCallGex < 0 || theirs.theirPutGex > 0)
-    return 'their calls are not positive and puts negative, as ours are';
-  if ((netGex ?? 0) * (theirs.theirCallGex + theirs.theirPutGex) < 0)
-    return 'the signs are opposite, in the same convention';
-  return '';
-}
-
-/** Describes a unit if calls and puts both differ by its factor; one of them alone could have any reason. */
-function describeUnit(ours: RankedExposure, theirs: StructureRow, spot: number): string {
-  const units = [
-    ['100%', 1 / MOVE],
-    ['one dollar', 1 / (MOVE * spot)],
-  ] as const;
-  const looksLike = (factor: number, our: Amount, their: number) =>
-    our !== null && Math.abs(their / our / factor - 1) < UNIT_TOLERANCE;
-  for (const [unit, factor] of units) {
-    // If one dollar is near 1% of the price, the two units cannot be distinguished.
-    if (Math.abs(factor - 1) < 2 * UNIT_TOLERANCE) continue;
-    if (looksLike(factor, ours.callGex, theirs.theirCallGex) && looksLike(factor, ours.putGex, theirs.theirPutGex)) {
-      return `their calls and puts are both about ${formatFactor(factor)} ours, as if per move of ${unit} rather than 1%`;
-    }
-  }
-  return '';
-}
-
-function formatFactor(factor: number): string {
-  return factor >= 1 ? `${formatDecimal(factor, factor < 10 ? 1 : 0)} times` : `1/${formatDecimal(1 / factor, 1)} of`;
+function explainDifference({ spot, contracts, ...ours }: RankedExposure, { theirSpot, clock }: StructureRow): string {
+  const isOther = theirSpot !== null && spot !== null && Math.abs(theirSpot / spot - 1) > OTHER_SPOT;
+  const who = isOther
+    ? `Theirs is at a price of ${formatDecimal(theirSpot)}, ours at ${formatDecimal(spot)}; ours`
+    : 'Ours';
+  const scope = ours.isWholeChain
+    ? `is of the ${ours.isDegradedChain ? 'degraded ' : ''}chain at the session's last price, theirs of the full chain`
+    : `has only the ${formatCount(contracts)} series that traded and the session's last values, theirs the full chain`;
+  return `${who} ${scope}${clock === null ? '' : ` as of ${clock} UTC`}.`;
 }
