@@ -1,5 +1,5 @@
 SELECT symbol, min(earning_date) AS earnings
 FROM {{counted}}
-WHERE {{isNear}}
+WHERE earning_date >= date AND earning_date <= date + {{nearDays}}
 GROUP BY symbol
 ORDER BY 2, 1

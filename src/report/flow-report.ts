@@ -113,8 +113,8 @@ export async function buildFlowReport(
         ...sums,
         drivers,
         earnings: await queryEarnings(source, columns, listMovers(drivers, sums.movers)),
-        biggestTrades: await queryBiggestTrades(source),
-        biggestSweeps: await queryBiggestTrades(source, IS_SWEEP),
+        biggestTrades: await queryBiggestTrades(source, hasGaps),
+        biggestSweeps: await queryBiggestTrades(source, hasGaps, IS_SWEEP),
       },
     };
   };

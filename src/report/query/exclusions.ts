@@ -21,6 +21,7 @@ import {
   writePlace,
 } from '../records.ts';
 import type { PastSession } from './past-sessions.ts';
+import { fillSql } from './sql.ts';
 
 /** Limit of row numbers listed in a query's text; above it, queries contain the rule. A session has some hundreds. */
 const MAX_LISTED = 20_000;
@@ -116,11 +117,10 @@ interface CodeRow extends Tally {
  */
 export async function queryUnknownCodes(source: DropSource): Promise<readonly UnknownCodes[]> {
   const found: UnknownCodes[] = [];
-  for (const [column, condition] of CODES) {
+  for (const [column] of CODES) {
     const rows = await source.known<CodeRow>(
-      `SELECT value, trades, sum(trades) OVER () AS all_trades, sum(dollars) OVER () AS all_premium
-       FROM (SELECT ${column} AS value, count() AS trades, sum(premium) AS dollars FROM ${source.table} WHERE ${buildUnknown(condition)} GROUP BY value)
-       ORDER BY trades DESC, value LIMIT ${MAX_VALUES}`,
+      `SELECT ${column} AS value, trades, sum(trades) OVER () AS all_trades, sum(total_premium) OVER () AS all_premium
+       FROM (${selectUnknown(source.table, column)}) ORDER BY trades DESC, value LIMIT ${MAX_VALUES}`,
     );
     const [first] = rows;
     if (first === undefined) continue;
@@ -149,9 +149,10 @@ export async function querySharedIds(file: DropSource, source: DropSource): Prom
   return shared;
 }
 
-/** The condition for records that do not satisfy a condition on a code, including records without the code. */
-export function buildUnknown(condition: string): string {
-  return `CASE WHEN ${condition} THEN 0 ELSE 1 END = 1`;
+/** The values of a column that the contract lacks, and none. @param counted the counted records, for the FROM clause */
+export function selectUnknown(counted: string, column: UnknownCodes['column']): string {
+  const isKnown = CODES.find(([name]) => name === column)?.[1] ?? 'true';
+  return fillSql('unknown-code', { counted, column, isKnown });
 }
 
 type PlaceRow = Tally & { readonly session: string; readonly segment: string };

@@ -7,14 +7,14 @@
 import type { Families } from '../../api-contract/family.ts';
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList } from '../number-values.ts';
-import { buildCountedTable, buildFatesQuery, CODES, IS_SWEEP, KNOWN_PREMIUM, writeColumns } from '../records.ts';
-import { buildUnknown } from './exclusions.ts';
+import { buildCountedTable, buildFatesQuery, IS_SWEEP, KNOWN_PREMIUM, writeColumns } from '../records.ts';
+import { selectUnknown } from './exclusions.ts';
 import { buildExposureQueries, type ExposureScope, nameChain } from './exposure-sql.ts';
 import { nameFamilies, type PastSession, selectSessions, selectSymbolHistory } from './past-sessions.ts';
 import { buildStates, selectContracts } from './series-state.ts';
-import { fillSql, type SqlValues } from './sql.ts';
+import { fillSql } from './sql.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './sums.ts';
-import { BIGGEST_TRADES, DRIVER_SUMS, IS_NEAR, TOP_DRIVERS } from './trades.ts';
+import { selectBiggestTrades, selectEarnings, selectMoved } from './trades.ts';
 
 interface Rebuilt {
   readonly date: string;
@@ -54,21 +54,19 @@ export function buildRebuildQueries(
   const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
   const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
   const counted = source === null ? file : 'counted';
-  const shared = { counted, numbers: buildPremiumList(hasGaps), parts: buildPartList(hasGaps) };
-  const fill = (table: string, values: SqlValues = {}) => `${prelude}${fillSql(table, { ...shared, ...values })}`;
-  const isPriced = hasGaps ? 'premium IS NOT NULL' : 'true';
+  const values = { counted, numbers: buildPremiumList(hasGaps), parts: buildPartList(hasGaps) };
   const states = `${rest}\n${buildStates(counted, date)}`;
   const tables: readonly (readonly [string, string])[] = [
-    ['Headline', fill('headline')],
-    ['Symbols', fill('symbols')],
-    ['Half hours', fill('half-hours')],
-    ['Expirations', fill('expirations', { bucket: EXPIRY_BUCKET })],
-    ['Moneyness', fill('moneyness', { bucket: MONEYNESS_BUCKET })],
-    ['Biggest trades', fill('biggest-trades', { condition: isPriced, count: BIGGEST_TRADES })],
-    ['Biggest sweeps', fill('biggest-trades', { condition: `${isPriced} AND ${IS_SWEEP}`, count: BIGGEST_TRADES })],
+    ['Headline', `${prelude}${fillSql('headline', values)}`],
+    ['Symbols', `${prelude}${fillSql('symbols', values)}`],
+    ['Half hours', `${prelude}${fillSql('half-hours', values)}`],
+    ['Expirations', `${prelude}${fillSql('expirations', { ...values, bucket: EXPIRY_BUCKET })}`],
+    ['Moneyness', `${prelude}${fillSql('moneyness', { ...values, bucket: MONEYNESS_BUCKET })}`],
+    ['Biggest trades', `${prelude}${selectBiggestTrades(counted, hasGaps)}`],
+    ['Biggest sweeps', `${prelude}${selectBiggestTrades(counted, hasGaps, IS_SWEEP)}`],
     ['Contracts by premium', `${states}\n${selectContracts()}`],
-    ['What moved the day', fill('moved', { sums: DRIVER_SUMS, count: TOP_DRIVERS })],
-    ...(hasEarnings ? [['Earnings within ten days', fill('earnings', { isNear: IS_NEAR })] as const] : []),
+    ['What moved the day', `${prelude}${selectMoved(counted)}`],
+    ...(hasEarnings ? [['Earnings within ten days', `${prelude}${selectEarnings(counted)}`] as const] : []),
     ...(exposure === null
       ? []
       : buildExposureQueries(
@@ -83,10 +81,9 @@ export function buildRebuildQueries(
     ...buildComparisonQueries(rest, counted, past, families),
     ['Volume above open interest', `${states}\n${fillSql('volume-above')}`],
     ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium', hours)],
-    ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => {
-      const isKnown = CODES.find(([name]) => name === column)?.[1] ?? 'true';
-      return [`Unknown ${column}`, fill('unknown-code', { column, isUnknown: buildUnknown(isKnown) })];
-    }),
+    ...exclusions.unknownCodes.map(
+      ({ column }) => [`Unknown ${column}`, `${prelude}${selectUnknown(counted, column)}`] as const,
+    ),
   ];
   return tables.map(([table, sql]) => ({ table, sql: `${sql};` }));
 }

@@ -5,13 +5,13 @@
 import type { DropSource } from '../drop-source.ts';
 import type { BigTrade, ContractFlow, Driver, Drivers, Earnings, VolumeAboveOpenInterest } from '../model.ts';
 import { SIDE_SUMS, writeColumn } from '../number-values.ts';
-import { IS_CALL, IS_MULTI_LEG, IS_PUT, IS_SWEEP } from '../records.ts';
+import { IS_MULTI_LEG, IS_SWEEP } from '../records.ts';
 import { selectContracts } from './series-state.ts';
 import { fillSql } from './sql.ts';
 
-export const BIGGEST_TRADES = 10;
+const BIGGEST_TRADES = 10;
 /** Rows of the table of what moved the day. */
-export const TOP_DRIVERS = 5;
+const TOP_DRIVERS = 5;
 /** Calendar days. */
 const NEAR_DAYS = 10;
 
@@ -25,12 +25,16 @@ function writeContract(strike: string): string {
 }
 
 /**
- * The biggest trades that satisfy a condition. Finds the threshold on one column first, so that wide rows are read only from the
- * row groups with the largest premiums (0.25 s instead of 0.7 s over 7 M rows). Equal premiums are ordered by time and id. An
- * underlying price or implied volatility of 0 counts as missing: the first records of a session have no quotes yet.
+ * The biggest trades, or those of a condition. @param counted the counted records, for the FROM clause
+ * @param hasGaps whether some have no premium
  */
-export async function queryBiggestTrades(source: DropSource, isChosen = 'true'): Promise<readonly BigTrade[]> {
-  const condition = `isFinite(premium) AND ${isChosen}`;
+export function selectBiggestTrades(counted: string, hasGaps: boolean, isChosen = 'true'): string {
+  const condition = hasGaps ? `premium IS NOT NULL AND ${isChosen}` : isChosen;
+  return fillSql('biggest-trades', { counted, condition, count: BIGGEST_TRADES });
+}
+
+/** A price of the underlying or a volatility of 0 counts as missing: the first records of a session have no quotes yet. */
+export async function queryBiggestTrades(source: DropSource, hasGaps: boolean, isChosen?: string) {
   const known = (column: string) => `if(isFinite(${column}) AND ${column} > 0, ${column}, NULL)`;
   const ofType = (isOfType: string) => `toBool(ifNull(${isOfType}, 0))`;
   return await source.known<BigTrade>(
@@ -40,9 +44,7 @@ export async function queryBiggestTrades(source: DropSource, isChosen = 'true'):
        ${known('underlying_price')} AS spot, oi AS open_interest, ${known('iv')} AS implied_volatility,
        dateDiff('day', date, expiration_date) AS days, ifNull(option_activity_type, '') AS activity_type,
        ${ofType(IS_MULTI_LEG)} AS multi_leg, ${ofType(IS_SWEEP)} AS sweep
-     FROM ${source.table}
-     WHERE ${condition} AND premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} WHERE ${condition} ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
-     ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES})`,
+     FROM (${selectBiggestTrades(source.table, hasGaps, isChosen)}))`,
   );
 }
 
@@ -69,27 +71,17 @@ export async function queryContracts(
 type Side = 'bullish' | 'bearish';
 type DriverRow = Driver & { readonly isWhole: boolean } & Readonly<Record<`${Side | 'net'}Place`, number>>;
 
-export const DRIVER_SUMS = `sum(premium) AS total_premium,
-  ${SIDE_SUMS.map(writeColumn).join(',\n  ')}`;
-
 /** The calls and the puts of each symbol, in whole and by expiration, ranked by the sentiment of their premium. */
+export function selectMoved(counted: string): string {
+  return fillSql('moved', { counted, sideSums: SIDE_SUMS.map(writeColumn).join(', '), count: TOP_DRIVERS });
+}
+
 export async function queryDrivers(source: DropSource): Promise<Drivers> {
-  const place = (order: string) =>
-    `row_number() OVER (PARTITION BY is_whole ORDER BY ${order} DESC, symbol, put_call, expiration_date)`;
   const rows = await source.known<DriverRow>(
-    `SELECT toBool(is_whole) AS is_whole, symbol, if(put_call = 'CALL', 'calls', 'puts') AS right,
-       if(is_whole, NULL, expires) AS expiration_date, ${orZero('premium')}, ${orZero('bullish')}, ${orZero('bearish')},
+    `SELECT toBool(is_whole) AS is_whole, symbol, if(put_call = 'CALL', 'calls', 'puts') AS right, expiration_date,
+       if(isFinite(total_premium), total_premium, 0) AS premium, ${orZero('bullish')}, ${orZero('bearish')},
        bullish_place, bearish_place, net_place
-     FROM (
-       SELECT *, expiration_date AS expires, total_premium AS premium, ${place('bullish')} AS bullish_place, ${place('bearish')} AS bearish_place, ${place('abs(bullish - bearish)')} AS net_place
-       FROM (
-         SELECT symbol, put_call, expiration_date, grouping(expiration_date) AS is_whole, ${DRIVER_SUMS}
-         FROM ${source.table} WHERE ${IS_CALL} OR ${IS_PUT}
-         GROUP BY GROUPING SETS ((symbol, put_call), (symbol, put_call, expiration_date))
-       )
-     )
-     WHERE least(bullish_place, bearish_place) = 1 OR (NOT is_whole AND net_place <= ${TOP_DRIVERS})
-     ORDER BY net_place`,
+     FROM (${selectMoved(source.table)}) ORDER BY net_place`,
   );
   const findFirst = (side: Side): Driver | null => {
     const first = rows.filter((row) => row[`${side}Place`] === 1);
@@ -117,7 +109,10 @@ function pickDriver({ symbol, right, expirationDate, premium, bullish, bearish }
  * none. If records of a symbol differ, the earliest date counts.
  */
 const EARNINGS = 'earning_date';
-export const IS_NEAR = `${EARNINGS} >= date AND ${EARNINGS} <= date + ${NEAR_DAYS}`;
+
+export function selectEarnings(counted: string): string {
+  return fillSql('earnings', { counted, nearDays: NEAR_DAYS });
+}
 
 /** Earnings of symbols within days of the date, by date, then symbol. */
 export async function queryEarnings(
@@ -127,7 +122,7 @@ export async function queryEarnings(
 ): Promise<readonly Earnings[]> {
   if (symbols.length === 0 || !columns.has(EARNINGS)) return [];
   return await source.rows<Earnings>(
-    `SELECT symbol, toString(min(${EARNINGS})) AS day FROM ${source.table} WHERE ${IS_NEAR} AND has({symbols:Array(String)}, symbol) GROUP BY symbol ORDER BY day, symbol`,
+    `SELECT symbol, toString(earnings) AS day FROM (${selectEarnings(source.table)}) WHERE has({symbols:Array(String)}, symbol) ORDER BY day, symbol`,
     { symbols },
   );
 }
