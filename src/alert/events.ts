@@ -26,7 +26,7 @@ import {
   type CloudEvent,
   type EventState,
   isAbandoned,
-  isPostOf,
+  JOB_EVENTS,
   listOwed,
   NO_EVENTS,
   type Outbox,
@@ -40,42 +40,30 @@ import { addressOf, summarizeReport } from './report-post.ts';
 const MAX_POSTING_MS = 120_000;
 
 /**
- * Before the first run with events seals or mails anything, and before the first that posts a report: notes what is there,
- * so that an old store does not flood the receiver. Later it costs one read.
+ * Before the first run that has an address for a target seals or mails anything: notes what is there, so that an old store
+ * does not flood the receiver. Later it costs one read.
  * @param opened default: its own store
  */
 export async function beginEvents(env: RunEnv, job: Job, opened?: Store): Promise<void> {
   await withEvents(env, job, opened, async (jobEvents) => {
-    const { outbox, posts } = jobEvents;
-    /** Reports whose summaries are posted from now on. */
-    const listNewPosts = (events: EventState | undefined) =>
-      [...posts.keys()].map((id) => `post/${id}`).filter((subject) => events?.noted[subject] === undefined);
-    const isBegun = (events: EventState | undefined) => events !== undefined && listNewPosts(events).length === 0;
-    if (isBegun((await outbox.read()).events)) return;
+    const { outbox, targets } = jobEvents;
+    const listNew = ({ events = NO_EVENTS }: OutboxState) =>
+      [...targets.keys()].filter((target) => !events.begun.includes(target));
+    if (listNew(await outbox.read()).length === 0) return;
     const seen = await look(env, job, jobEvents, undefined);
     await outbox.update((state) => {
-      const { events } = state;
       // What another worker seals after its own beginning must not count as known.
-      if (isBegun(events)) return state;
-      const added = listNewPosts(events);
-      const known = seen.filter(
-        ({ subject }) => events === undefined || added.some((post) => subject.startsWith(`${post}/`)),
-      );
-      return noteEvents(state, [...known, ...added.map((subject) => ({ subject, revision: 0 }))], []);
+      const added = listNew(state);
+      const known = seen.filter(({ target }) => added.includes(target));
+      const { begun, noted, owed } = state.events ?? NO_EVENTS;
+      return { ...state, events: { begun: [...begun, ...added], noted: { ...noted, ...listNoted(known) }, owed } };
     });
   });
 }
 
-/** @param owed the events of the happenings */
-function noteEvents(
-  state: OutboxState,
-  happenings: readonly Pick<Happening, 'subject' | 'revision'>[],
-  owed: readonly CloudEvent[],
-): OutboxState {
-  const events = structuredClone(state.events ?? NO_EVENTS);
-  for (const { subject, revision } of happenings) events.noted[subject] = revision;
-  for (const event of owed) events.owed[event.id] = event;
-  return { ...state, events };
+/** The latest revisions by subject. */
+function listNoted(happenings: readonly Happening[]): EventState['noted'] {
+  return Object.fromEntries(happenings.map(({ subject, revision }) => [subject, revision]));
 }
 
 /**
@@ -88,31 +76,39 @@ export async function postEvents(env: RunEnv, job: Job, result: RunResult | unde
   if (env.signal.aborted) return nothing;
   const summary = await withEvents(env, job, undefined, async (jobEvents) => {
     const seen = await look(env, job, jobEvents, result);
-    const { outbox, log } = jobEvents;
+    const { outbox, log, targets } = jobEvents;
     const { events: before } = await outbox.read();
     // Without a beginning: it is not known what is new.
     if (before === undefined) return nothing;
     const isNews = ({ subject, revision }: Happening, { noted }: EventState) => revision > (noted[subject] ?? 0);
     const built = new Map<Happening, readonly CloudEvent[]>();
     for (const happening of seen) {
-      if (!isNews(happening, before) || !isWanted(jobEvents, before, happening)) continue;
+      const { target, subject } = happening;
+      // What has no address is not noted: it is posted when there is one.
+      if (!targets.has(target) || !before.begun.includes(target) || !isNews(happening, before)) continue;
       try {
-        built.set(happening, await happening.build(before.noted[happening.subject] ?? 0));
+        built.set(happening, await happening.build(before.noted[subject] ?? 0));
       } catch (error) {
         // One damaged manifest must not hold back the events of all other dates.
         tellFailure(env, log, error);
       }
     }
     await outbox.update((state) => {
+      const { begun, noted, owed } = state.events ?? before;
       // Another worker may have noted some in the meantime.
       const news = [...built].filter(([happening]) => isNews(happening, state.events ?? before));
-      const owed = news.flatMap(([, events]) => events);
-      const wanted = owed.filter(({ type }) => type === 'report.posted' || job.events.includes(type));
-      return noteEvents(
-        { ...state, events: state.events ?? before },
-        news.map(([one]) => one),
-        wanted,
+      const added = news.flatMap(([{ target }, events]) =>
+        events.map((event) => [event.id, { target, event }] as const),
       );
+      const wanted = added.filter(([, { event }]) => event.type === 'report.posted' || job.events.includes(event.type));
+      return {
+        ...state,
+        events: {
+          begun,
+          noted: { ...noted, ...listNoted(news.map(([happening]) => happening)) },
+          owed: { ...owed, ...Object.fromEntries(wanted) },
+        },
+      };
     });
     return await postOwed(env, job, jobEvents);
   });
@@ -124,10 +120,8 @@ interface JobEvents {
   readonly ledger: Ledger;
   readonly log: Log;
   readonly outbox: Outbox;
-  /** `undefined`: no address, or the job wants none. */
-  readonly receiver: Webhook | undefined;
-  /** Of the reports whose summaries are posted, by the report's id. */
-  readonly posts: ReadonlyMap<string, Webhook>;
+  /** Those with an address: `JOB_EVENTS`, if the job wants any, and reports whose summaries are posted. */
+  readonly targets: ReadonlyMap<string, Webhook>;
 }
 
 async function withEvents<T>(
@@ -139,24 +133,24 @@ async function withEvents<T>(
   const log = (await env.openLog()).child({ job: job.name });
   let own: Store | undefined;
   try {
-    const shared = await env.openWebhook('event');
+    const wanted = job.reports.map((report) => [identifyReport(report), report.post] as const);
+    if (job.events.length > 0) wanted.unshift([JOB_EVENTS, 'events']);
     // One receiver for each address, so that what does not answer is tried once.
-    const byAddress = new Map([['events', shared]]);
-    const posts = new Map<string, Webhook>();
-    for (const report of job.reports) {
-      const { post } = report;
+    const receivers = new Map<string, Webhook | undefined>();
+    const targets = new Map<string, Webhook>();
+    for (const [target, post] of wanted) {
       if (post === null) continue;
-      if (!byAddress.has(post)) byAddress.set(post, await env.openWebhook('event', post));
-      const target = byAddress.get(post);
-      if (target) posts.set(identifyReport(report), target);
+      if (!receivers.has(post))
+        receivers.set(post, await env.openWebhook('event', post === 'events' ? undefined : post));
+      const receiver = receivers.get(post);
+      if (receiver) targets.set(target, receiver);
     }
-    const receiver = job.events.length > 0 ? shared : undefined;
-    if (receiver === undefined && posts.size === 0) return undefined;
+    if (targets.size === 0) return undefined;
     if (opened === undefined) own = await env.openStore(job.drop.to, { objects: job.drop.s3 });
     const store = opened ?? own;
     if (store === undefined) return undefined;
     const outbox = await openOutbox(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
-    return await action({ ledger: new Ledger(store, job.drop.dataset), log, outbox, receiver, posts });
+    return await action({ ledger: new Ledger(store, job.drop.dataset), log, outbox, targets });
   } catch (error) {
     tellFailure(env, log, error);
     return undefined;
@@ -172,60 +166,53 @@ function tellFailure(env: RunEnv, log: Log, error: unknown): void {
   log.error({ event: 'events-failed', reason }, `the events failed: ${reason}`);
 }
 
-/** What has no address is not noted: it is posted when there is one. */
-function isWanted({ receiver, posts }: JobEvents, { noted }: EventState, { subject }: Happening): boolean {
-  const [kind = '', id = ''] = subject.split('/');
-  if (kind !== 'post') return receiver !== undefined;
-  return posts.has(id) && noted[`post/${id}`] !== undefined;
-}
-
-async function postOwed(env: RunEnv, job: Job, { outbox, log, receiver, posts }: JobEvents) {
+async function postOwed(env: RunEnv, job: Job, { outbox, log, targets }: JobEvents) {
   const { clock, signal } = env;
   const deadlineMs = clock.now() + MAX_POSTING_MS;
   /** Receivers that do not answer: what else they are to get waits. */
   const away = new Set<Webhook>();
-  const change = async (act: (events: EventState) => EventState) =>
-    await outbox.update((now) => (now.events ? { ...now, events: act(now.events) } : now));
+  /** @param reason why it stays owed; without one, it does not */
+  const settle = async (id: string, reason?: string) =>
+    await outbox.update((now) => {
+      const { [id]: one, ...others } = now.events?.owed ?? {};
+      if (now.events === undefined || one === undefined) return now;
+      return { ...now, events: { ...now.events, owed: reason ? { ...others, [id]: { ...one, reason } } : others } };
+    });
   let posted = 0;
-  for (const { id, type } of listOwed(outbox.state.events ?? NO_EVENTS)) {
+  for (const { event, target } of listOwed(outbox.state.events ?? NO_EVENTS)) {
     if (clock.now() > deadlineMs) break;
+    const { id, type } = event;
     // Another worker may have posted it in the meantime.
-    const event = (await outbox.read()).events?.owed[id];
-    if (event === undefined) continue;
-    const target = type === 'report.posted' ? [...posts].find(([report]) => isPostOf(event, report))?.[1] : receiver;
-    if (target === undefined) {
+    if ((await outbox.read()).events?.owed[id] === undefined) continue;
+    const receiver = targets.get(target);
+    if (receiver === undefined) {
       // Without an address it waits for one, unless its report is no longer posted.
-      if (isAbandoned(job, event)) await change((events) => withoutOwed(events, id));
+      if (isAbandoned(job, target)) await settle(id);
       continue;
     }
-    if (away.has(target)) continue;
+    if (away.has(receiver)) continue;
     try {
-      await target.post(event, signal);
+      await receiver.post(event, signal);
     } catch (error) {
       assertNotAborted(signal);
       const reason = env.redact(describeError(error));
       log.error({ event: 'event-unsent', id, type, reason }, `event not sent: ${id}: ${reason}`);
       // Any other failure concerns all events of the receiver, not only this one.
-      if (!isFault(error) || error.code !== 'WEBHOOK_REFUSED') away.add(target);
+      if (!isFault(error) || error.code !== 'WEBHOOK_REFUSED') away.add(receiver);
       // A longer outage changes nothing, so it costs no writes.
-      await change((events) => ({ ...events, failing: { ...events.failing, [id]: reason } }));
+      await settle(id, reason);
       continue;
     }
     posted += 1;
     log.info({ event: 'event-sent', id, type }, `event sent: ${id}`);
-    await change((events) => withoutOwed(events, id));
+    await settle(id);
   }
   return { posted, owed: sumOwed(outbox.state.events, job) };
 }
 
-function withoutOwed(state: EventState, id: string): EventState {
-  const { [id]: _, ...owed } = state.owed;
-  const { [id]: __, ...failing } = state.failing ?? {};
-  return { ...state, owed, failing: Object.keys(failing).length > 0 ? failing : undefined };
-}
-
 /** What the store shows: a drop, a loss, or a mailed report of a date, up to this revision. */
 interface Happening {
+  readonly target: string;
   /** `drop/DATE`, `lost/DATE`, `report/ID/DATE` or `post/ID/DATE`. */
   readonly subject: string;
   readonly revision: number;
@@ -256,11 +243,11 @@ async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: R
       }
       return events;
     };
-    seen.push({ subject: `drop/${date}`, revision, build });
+    seen.push({ target: JOB_EVENTS, subject: `drop/${date}`, revision, build });
   }
   for (const date of Object.keys(conditions).filter((one) => conditions[one] === 'expired')) {
     const build = async () => [buildLossEvent(origin, date, new Date(nowMs).toISOString())];
-    seen.push({ subject: `lost/${date}`, revision: 1, build });
+    seen.push({ target: JOB_EVENTS, subject: `lost/${date}`, revision: 1, build });
   }
   for await (const { report, date, revision, sent, isLate } of listMailed(store, log, job, sealed)) {
     const { id, isCorrection: corrected } = sent;
@@ -269,12 +256,12 @@ async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: R
       const summary = found && (await summarize?.());
       return found && (summary || !summarize) ? [buildReportEvent(origin, found.manifest, sent, summary)] : [];
     };
-    seen.push({ subject: `report/${id}/${date}`, revision, build: () => build() });
+    seen.push({ target: JOB_EVENTS, subject: `report/${id}/${date}`, revision, build: () => build() });
     if (report.post === null) continue;
     const place = { job: job.name, date, report: id, revision };
     const occasion = { late: isLate && !corrected, corrected, publicUrl: env.readSetting('FLOWDROP_PUBLIC_URL') };
     const summarize = () => summarizeReport(store, log, report, place, occasion);
-    seen.push({ subject: `post/${id}/${date}`, revision, build: () => build(summarize) });
+    seen.push({ target: id, subject: `post/${id}/${date}`, revision, build: () => build(summarize) });
   }
   return seen;
 }

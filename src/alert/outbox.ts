@@ -52,13 +52,24 @@ export const cloudEventSchema = z.object({
 
 export type CloudEvent = Readonly<z.infer<typeof cloudEventSchema>>;
 
+/** The target of a job's own events; a report's summaries have the report's id as target. */
+export const JOB_EVENTS = 'events';
+
+const owedSchema = z.object({
+  target: z.string(),
+  /** Never changed, so a repetition has the same bytes. */
+  event: cloudEventSchema,
+  /** Why it failed at last, if it was tried. */
+  reason: z.string().optional(),
+});
+
 const eventsSchema = z.object({
+  /** The targets that there has been an address for: they get what happened since. */
+  begun: z.array(z.string()),
   /** The latest noted revision of each subject (see `Happening`): one a date, never removed. */
   noted: z.record(z.string(), z.number().int()),
-  /** By id: not yet accepted by the receiver. Noted in the same write; never changed, so a repetition has the same bytes. */
-  owed: z.record(z.string(), cloudEventSchema),
-  /** Owed events that were tried: why they failed at last. */
-  failing: z.record(z.string(), z.string()).optional(),
+  /** By id: not yet accepted by the receiver. Noted in the same write. */
+  owed: z.record(z.string(), owedSchema),
 });
 
 export const outboxSchema = z.object({
@@ -260,31 +271,25 @@ export function closeDone(state: OutboxState, targets: readonly string[]): Outbo
   });
 }
 
-export const NO_EVENTS: EventState = { noted: {}, owed: {} };
+export const NO_EVENTS: EventState = { begun: [], noted: {}, owed: {} };
 
 /** In the order in which it happened. */
-export function listOwed({ owed }: EventState): readonly CloudEvent[] {
-  return Object.values(owed).sort((a, b) => (a.time === b.time ? 0 : a.time < b.time ? -1 : 1));
+export function listOwed({ owed }: EventState) {
+  return Object.values(owed).sort(({ event: a }, { event: b }) => (a.time === b.time ? 0 : a.time < b.time ? -1 : 1));
 }
 
-/** Whether it is the summary of this report. @param id of the report */
-export function isPostOf({ type, id: event }: CloudEvent, id: string): boolean {
-  return type === 'report.posted' && event.endsWith(`/${id}/report.posted`);
-}
-
-/** Whether it is the summary of a report that is no longer posted. */
-export function isAbandoned({ reports }: Job, event: CloudEvent): boolean {
-  const isPosted = reports.some((report) => report.post !== null && isPostOf(event, identifyReport(report)));
-  return event.type === 'report.posted' && !isPosted;
+/** Whether it is the target of a report that is no longer posted. */
+export function isAbandoned({ reports }: Job, target: string): boolean {
+  return target !== JOB_EVENTS && !reports.some((one) => one.post !== null && identifyReport(one) === target);
 }
 
 /** Null if nothing is owed. */
 export function sumOwed(state: EventState = NO_EVENTS, job: Job): JobStatus['owed_events'] {
-  const owed = listOwed(state).filter((event) => !isAbandoned(job, event));
+  const owed = listOwed(state).filter(({ target }) => !isAbandoned(job, target));
   const [first] = owed;
   if (first === undefined) return null;
-  const reason = owed.map(({ id }) => state.failing?.[id]).find((one) => one !== undefined) ?? null;
-  return { count: owed.length, since: first.time, reason };
+  const reason = owed.map((one) => one.reason).find((one) => one !== undefined) ?? null;
+  return { count: owed.length, since: first.event.time, reason };
 }
 
 /** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
