@@ -262,6 +262,8 @@ export interface StrikeGex extends GexSums {
 
 export interface ExpirationGex extends GexSums {
   readonly expirationDate: string;
+  /** The part of the symbol's gamma that rolls off with it. */
+  readonly share: Amount;
 }
 
 /** A symbol of the ranking. */
@@ -284,9 +286,8 @@ export interface SymbolExposure extends RankedExposure {
   readonly absoluteGammaStrike: number | null;
   /** Strikes near the spot (at most 60), ascending. */
   readonly strikes: readonly StrikeGex[];
-  /** Ascending, at most 12; `laterExpirations` sums the rest. */
+  /** Ascending, at most 12. */
   readonly expirations: readonly ExpirationGex[];
-  readonly laterExpirations: { readonly count: number; readonly netGex: Amount };
   /** The market-structure endpoint's figures for this date; null if no sealed drop has them. */
   readonly marketStructure: MarketStructureGex | null;
 }

@@ -2,7 +2,7 @@
  * The tables of the report and their columns, for the attached files, the page and the PDF. They leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
-import { type Amount, divide } from './amount.ts';
+import { divide } from './amount.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
 import type {
   BigTrade,
@@ -40,9 +40,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const moved = drivers.top.map((row) => ({ ...row, earnings: findEarnings(report, row.symbol) }));
   const [expiries, moneyness] = headline.trades === 0 ? [[], []] : [report.expiries, report.moneyness];
   const strikes = focus.flatMap(({ symbol, strikes: own }) => own.map((row) => ({ symbol, ...row })));
-  const expirations = focus.flatMap((one) =>
-    one.expirations.map((row) => ({ symbol: one.symbol, share: divide(sizeOf(row), sizeOf(one)), ...row })),
-  );
+  const expirations = focus.flatMap(({ symbol, expirations: own }) => own.map((row) => ({ symbol, ...row })));
   const compared = focus.filter(({ marketStructure }) => marketStructure !== null);
   return [
     buildKeyNumberTable(report),
@@ -86,11 +84,6 @@ function findEarnings({ earnings }: FlowReport, symbol: string): string | null {
 function listExposures({ focus, top }: Exposure): readonly (RankedExposure & Partial<SymbolExposure>)[] {
   const known = new Set(focus.map(({ symbol }) => symbol));
   return [...focus, ...top.filter(({ symbol }) => !known.has(symbol))];
-}
-
-/** The size of both sides together: what of it expires, rolls off. */
-function sizeOf({ callGex, putGex }: GexSums): Amount {
-  return callGex === null || putGex === null ? null : callGex - putGex;
 }
 
 /** Without a price of the underlying the sums are 0 and mean nothing. */
@@ -233,13 +226,12 @@ const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: strin
   ...GEX_COLUMNS,
 ];
 
-const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string; readonly share: Amount }>[] =
-  [
-    SYMBOL,
-    shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
-    ...GEX_COLUMNS,
-    shown('Share of gamma', 'share_of_gamma', 'fraction', (row) => row.share),
-  ];
+const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string }>[] = [
+  SYMBOL,
+  shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
+  ...GEX_COLUMNS,
+  shown('Share of gamma', 'share_of_gamma', 'fraction', (row) => row.share),
+];
 
 /** Our exposure beside that of the market-structure endpoint. */
 const STRUCTURE_COLUMNS: readonly ColumnReader<SymbolExposure>[] = [

@@ -147,8 +147,7 @@ function sampleExposure(): Exposure {
     ...sums,
     ...{ symbol: SYMBOL, spot: 601.5, isWholeChain: false, contracts: 900, adjustedContracts: 0, unknownContracts: 0 },
     ...{ zeroGamma: 596.09, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
-    expirations: [{ expirationDate: '2026-01-16', callGex: 9e7, putGex: -4e7, netGex: 5e7 }],
-    laterExpirations: { count: 9, netGex: 1e6 },
+    expirations: [{ expirationDate: '2026-01-16', callGex: 9e7, putGex: -4e7, netGex: 5e7, share: 0.31 }],
     marketStructure: { intradayGex: 6e7, difference: -0.16, explanation: 'A sample.' },
   };
   return { total: { ...lead }, unpricedSymbols: 3, top: [lead], focus: [lead], lead };

@@ -155,7 +155,7 @@ function createSingle(): FlowReport {
     ...gex,
     ...{ callDex: 30_075_000, putDex: 0, netDex: 30_075_000, contracts: 1, zeroGamma: null },
     ...{ callWall: 600, putWall: null, absoluteGammaStrike: 600, strikes: [{ strike: 600, ...gex }] },
-    ...{ expirations: [{ expirationDate: '2026-11-20', ...gex }], laterExpirations: { count: 0, netGex: 0 } },
+    expirations: [{ expirationDate: '2026-11-20', share: 1, ...gex }],
   });
   return createReport({
     headline,

@@ -111,7 +111,6 @@ describe.skipIf(!hasSpxPage)('the real SPX chain as trades', () => {
     expect(spx?.putWall).toBe(4600);
     expect(spx?.strikes).toHaveLength(60);
     expect(spx?.expirations).toHaveLength(12);
-    expect(spx?.laterExpirations.count).toBeGreaterThan(20);
   });
 });
 
@@ -495,7 +494,6 @@ describe('the symbols of the exposure', () => {
       absoluteGammaStrike: null,
       strikes: [],
       expirations: [],
-      laterExpirations: { count: 0, netGex: 0 },
       marketStructure: null,
     });
   });
@@ -586,12 +584,6 @@ function expectDetails(
     expectClose(actual?.expirations[at]?.putGex ?? Number.NaN, put_gex, scale);
     expectClose(actual?.expirations[at]?.netGex ?? Number.NaN, net_gex, scale);
   }
-  expect(actual?.laterExpirations.count).toBe(Math.max(0, dated.length - 12));
-  expectClose(
-    actual?.laterExpirations.netGex ?? Number.NaN,
-    dated.slice(12).reduce((sum, { net_gex }) => sum + net_gex, 0),
-    scale,
-  );
   const zero = spot > 0 ? computeZeroGamma(spot, date, chain) : null;
   if (zero === null) expect(actual?.zeroGamma).toBeNull();
   else expectClose(actual?.zeroGamma ?? Number.NaN, zero, spot);

@@ -143,9 +143,8 @@ export function createSymbolExposure(
     strikes,
     expirations: dates.map((expirationDate, index) => {
       const part = [0.34, 0.24, 0.08, 0.16, 0.12, 0.06][index] ?? 0;
-      return { expirationDate, callGex: callGex * part, putGex: putGex * part, netGex: netGex * part };
+      return { expirationDate, callGex: callGex * part, putGex: putGex * part, netGex: netGex * part, share: part };
     }),
-    laterExpirations: { count: 9, netGex: netGex * 0.03 },
     marketStructure: null,
     ...rest,
   };

@@ -18,7 +18,7 @@ import { fillSql, type SqlValues } from './sql.ts';
 
 /** The number of strikes that a chart in a mail can show as separate bars. */
 export const NEAR_STRIKES = 60;
-/** Rows of the expiration table, for a phone's screen; later expirations are one row. */
+/** Rows of the expiration table, for a phone's screen. */
 export const FIRST_EXPIRATIONS = 12;
 /** Expirations of a symbol whose volatility is listed: the term structure from days to about a year. */
 export const EXPIRATIONS = 12;

@@ -20,10 +20,10 @@ import { parquetFile } from '../../engine/literal.ts';
 import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
+  ExpirationGex,
   ExpirationVolatility,
   Exposure,
   ExposureSums,
-  GexSums,
   MarketStructureGex,
   RankedExposure,
   StrikeGex,
@@ -180,9 +180,6 @@ async function openChain(source: DropSource, path: string): Promise<string> {
   return table;
 }
 
-/** Without a date: what later expirations have together. */
-type ExpirationRow = GexSums & { readonly expirationDate: string | null; readonly expirations: number };
-
 async function queryDetails(source: DropSource, shown: readonly string[], scope: ExposureScope) {
   const run = async <Row extends object>(file: keyof typeof DETAILS, columns: string) => {
     const sql = `SELECT symbol AS of, ${columns} FROM (WITH ${selectDetails(file, IS_SHOWN, scope)})`;
@@ -195,22 +192,15 @@ async function queryDetails(source: DropSource, shown: readonly string[], scope:
     'call_wall, put_wall, absolute_gamma_strike',
   );
   const strikes = await run<StrikeGex>('gex-by-strike', `strike, ${gex}`);
-  const expirations = await run<ExpirationRow>('gex-by-expiration', `expiration_date, expirations, ${gex}`);
+  const expirations = await run<ExpirationGex>('gex-by-expiration', `expiration_date, ${gex}, share_of_gamma AS share`);
   const zeros = await run<Pick<SymbolExposure, 'zeroGamma'>>('zero-gamma', 'zero_gamma');
-  return (symbol: string) => {
-    const rows = expirations(symbol);
-    const later = rows.find(({ expirationDate }) => expirationDate === null);
-    return {
-      ...{ zeroGamma: null, callWall: null, putWall: null, absoluteGammaStrike: null },
-      ...walls(symbol)[0],
-      ...zeros(symbol)[0],
-      strikes: strikes(symbol),
-      expirations: rows.flatMap(({ expirationDate, expirations: _, ...sums }) =>
-        expirationDate === null ? [] : [{ expirationDate, ...sums }],
-      ),
-      laterExpirations: { count: later?.expirations ?? 0, netGex: later ? later.netGex : 0 },
-    };
-  };
+  return (symbol: string) => ({
+    ...{ zeroGamma: null, callWall: null, putWall: null, absoluteGammaStrike: null },
+    ...walls(symbol)[0],
+    ...zeros(symbol)[0],
+    strikes: strikes(symbol),
+    expirations: expirations(symbol),
+  });
 }
 
 /** A difference above this, as a fraction of the larger absolute value, is explained. */

@@ -160,7 +160,6 @@ function buildStamp({ drop }: FlowReport, timezone: string) {
   return {
     label: complete ? (drop.doubts?.length ? `${covered}, unusual` : covered) : 'Degraded',
     complete,
-    condition: drop.condition,
     reason: cleanLine(drop.degraded_reason ?? ''),
     revision: String(drop.revision),
     // Readers of the first one need no number.
