@@ -129,8 +129,6 @@ export interface Comparison {
   readonly missingDates: readonly string[];
   /** The subset of `meanDates` whose drop is degraded: their numbers may lack trades. */
   readonly degradedDates: readonly string[];
-  /** Calls' and puts' share of premium in each session of `meanDates`; null if a session has none. */
-  readonly pastShares: readonly { readonly calls: number | null; readonly puts: number | null }[];
   readonly changes: Readonly<Record<Compared, Change>>;
 }
 

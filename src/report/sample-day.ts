@@ -47,7 +47,6 @@ export function buildSampleDay(dataset: string): FlowReport {
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: 3.8e8 },
     comparison: {
       ...{ previousDate: BEFORE, meanDates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },
-      pastShares: [],
       changes: forCompared(() => ({ latest: 3e8, previous: 2.5e8, mean: 2.8e8 })),
     },
     expiries: (['0DTE', 'week', 'month', 'later', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),

@@ -208,7 +208,6 @@ export function createComparison(
     missingDates: [],
     meanDates: factors === null ? [] : ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'],
     degradedDates: [],
-    pastShares: [],
     changes,
   };
 }

@@ -1,7 +1,6 @@
 /** The three sentences of the first screen, rule by rule: each says only what the numbers say, or nothing. */
 
 import { describe, expect, it } from 'vitest';
-import { FEWEST_IN_MEAN } from '../../src/report/key-numbers.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import {
   buildSentences,
@@ -31,7 +30,7 @@ import {
 } from './model-fixture.ts';
 
 /** A day with so much of premium in calls, after days with so much. */
-function withShares(calls: number, previous: number | null, mean: number | null, sessions = 5): FlowReport {
+function withShares(calls: number, previous: number | null, mean: number | null): FlowReport {
   const headline = createPremium({ calls });
   const base = createComparison(headline, null);
   const rest = (share: number | null) => (share === null ? null : 1 - share);
@@ -40,9 +39,8 @@ function withShares(calls: number, previous: number | null, mean: number | null,
     comparison: {
       previousDate: previous === null ? null : '2026-11-18',
       degradedDates: [],
-      pastShares: [],
       missingDates: [],
-      meanDates: mean === null ? [] : Array.from({ length: sessions }, (_, index) => `2026-11-${18 - index}`),
+      meanDates: mean === null ? [] : Array.from({ length: 5 }, (_, index) => `2026-11-${18 - index}`),
       changes: {
         ...base.changes,
         callShare: { latest: calls, previous, mean },
@@ -77,50 +75,6 @@ describe('the share of calls', () => {
     expect(sayCallShare(withShares(0.62, 0.58, null))?.text).toBe(
       'Calls took 62% of premium, more than on Nov 18 (58%).',
     );
-  });
-
-  /** The calls' share of a day, of the five sessions before it, newest first, and the degraded ones among these. */
-  it.each([
-    [
-      0.62,
-      [0.58, 0.57, 0.56, 0.5, 0.6],
-      [],
-      'Calls took 62% of premium, the most of the last 6 sealed sessions; the 5-session mean is 56%.',
-    ],
-    [
-      0.62,
-      [0.58, 0.57, 0.64, 0.5, 0.6],
-      [],
-      'Calls took 62% of premium, the most since Nov 16 (64%); the 5-session mean is 58%.',
-    ],
-    [
-      0.55,
-      [0.58, 0.57, 0.56, 0.5, 0.6],
-      [],
-      'Calls took 55% of premium, the least since Nov 15 (50%); the 5-session mean is 56%.',
-    ],
-    [
-      0.62,
-      [0.58, 0.622, 0.5, 0.5, 0.5],
-      [],
-      'Calls took 62% of premium, more than on Nov 18 (58%) and in the 5-session mean (54%).',
-    ],
-    [0.62, [0.58, 0.56], [], 'Calls took 62% of premium, more than on Nov 18 (58%).'],
-    [
-      0.62,
-      [0.58, 0.57, 0.56, 0.5, 0.6],
-      [15],
-      'Calls took 62% of premium, more than on Nov 18 (58%) and in the 5-session mean (56%).',
-    ],
-  ])('%d after %j, degraded %j, claims a record only when there is one', (calls, past, degraded, sentence) => {
-    const mean = past.reduce((sum, share) => sum + share, 0) / past.length;
-    const report = withShares(calls, past[0] ?? null, past.length < FEWEST_IN_MEAN ? null : mean, past.length);
-    const comparison = {
-      ...report.comparison,
-      pastShares: past.map((share) => ({ calls: share, puts: 1 - share })),
-      degradedDates: degraded.map((day) => `2026-11-${day}`),
-    };
-    expect(sayCallShare({ ...report, comparison })?.text).toBe(sentence);
   });
 
   it('of no premium is not said', () => {
@@ -262,11 +216,6 @@ describe('the sentences of a day', () => {
       expect(sentence).toMatch(/^\S.*\.$/);
       expect(sentence).not.toMatch(/NaN|Infinity|undefined|null|n\/a/);
     }
-  });
-
-  it('never claim a record, because only the session before and a mean are known', () => {
-    const said = DAYS.flatMap(({ report }) => buildSentences(report)).join(' ');
-    expect(said).not.toMatch(/most since|highest|lowest|record/i);
   });
 
   it('are three on a whole day without anything that stands out', () => {

@@ -143,7 +143,6 @@ export function buildComparison(
       .sort()
       .reverse(),
     degradedDates: sessions.filter(({ isDegraded }) => isDegraded === true).map(({ date }) => date),
-    pastShares: meanDates.map((date) => ({ calls: read(date, 'callShare'), puts: read(date, 'putShare') })),
     changes: forCompared(({ key }) => ({
       ...{ latest: latest[key], previous: read(previous?.date, key), mean: read(MEAN, key) },
     })),

@@ -1,8 +1,7 @@
 /**
  * The three sentences of the first screen: what caused the day, by how much of it each explains. Pure. Invariant: a
  * sentence is printed only if the numbers support it, and none repeats a tile of the first screen. A rule returns null if
- * it does not apply. A record ("the most since") refers
- * only to the sealed sessions that were read and are not degraded.
+ * it does not apply.
  */
 
 import { formatNearDay } from '../../core/date-text.ts';
@@ -18,8 +17,6 @@ const SENTENCES = 3;
 
 /** A symbol that traded this many times its mean deserves a sentence. */
 const UNUSUAL_RATIO = 2;
-/** A record beats at least two sessions; with one, the sentence compares with that session. */
-const FEWEST_BEATEN = 2;
 /** A reader must know first if half of everything is in one place. */
 const MAJORITY = 0.5;
 
@@ -229,8 +226,6 @@ export function sayCallShare(report: FlowReport): Sentence | null {
   const { changes } = comparison;
   const { previous: before, mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
   const moved = (text: string) => ({ text, weight: Math.abs(share - (mean ?? before ?? share)) });
-  const record = sayRecord(report, name, share);
-  if (record !== null) return moved(`${lead}, ${record}.`);
   const names = nameSessions(comparison, drop.date);
   if (before === null) return moved(`${lead}.`);
   const onBefore = compareShares(share, before);
@@ -239,32 +234,6 @@ export function sayCallShare(report: FlowReport): Sentence | null {
   const onMean = compareShares(share, mean);
   const second = `in the ${names.mean} (${formatPart(mean)})`;
   return moved(onBefore === onMean ? `${lead}, ${first} and ${second}.` : `${lead}, ${first} and ${onMean} ${second}.`);
-}
-
-/**
- * `the most since Nov 12 (64%)` or `the most of the last 6 sealed sessions`, with the mean. Null if it beats fewer
- * than two sessions, or one of the sessions needed has no share or is degraded: an unknown share proves no record.
- */
-function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', share: number): string | null {
-  const { pastShares, meanDates, degradedDates, changes } = comparison;
-  const { mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
-  for (const [most, beats] of [
-    ['the most', 'more than'],
-    ['the least', 'less than'],
-  ] as const) {
-    const isBeaten = (at: number) => {
-      const past = pastShares[at]?.[name] ?? null;
-      return past !== null && compareShares(share, past) === beats && !degradedDates.includes(meanDates[at] ?? '');
-    };
-    const first = pastShares.findIndex((_, at) => !isBeaten(at));
-    const usual = mean === null ? '' : `; the ${nameSessions(comparison, drop.date).mean} is ${formatPart(mean)}`;
-    if (first === -1 && pastShares.length >= FEWEST_BEATEN + 1)
-      return `${most} of the last ${pastShares.length + 1} sealed sessions${usual}`;
-    const since = pastShares[first]?.[name] ?? null;
-    if (first >= FEWEST_BEATEN && since !== null && !degradedDates.includes(meanDates[first] ?? ''))
-      return `${most} since ${formatNearDay(meanDates[first] ?? '', drop.date)} (${formatPart(since)})${usual}`;
-  }
-  return null;
 }
 
 /** One symbol with at least half of all premium. */

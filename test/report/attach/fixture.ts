@@ -88,7 +88,6 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       missingDates: [],
       meanDates: ['2026-11-18', '2026-11-17', '2026-11-16'],
       degradedDates: [],
-      pastShares: [],
       changes: {
         ...forCompared(() => ({ latest: 0.1, previous: 1 / 3, mean: null })),
         total: { latest: 1_240_000_000.25, previous: 1.1e9, mean: 1.05e9 },
