@@ -234,8 +234,6 @@ export class MailFault extends Fault {
   }
 }
 
-/** Leaves room for the hash, the extension and a temporary suffix in the 255 bytes of a file name. */
-const MAX_NAME_CHARACTERS = 180;
 const OUTBOX_HINT = 'The outbox must be a directory that this user can write, on a mounted disk with free space.';
 
 /**
@@ -258,7 +256,8 @@ export function openOutboxMailer(options: { readonly directory: string }): Maile
   return {
     url: directory,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
-      const path = join(directory, formatOutboxName(message.messageId));
+      // Letters, digits, `.`, `_` and `-`: the name of a job, a date or `alert`, and a hash.
+      const path = join(directory, message.messageId.split('@')[0] ?? '');
       const eml = await buildEml(message);
       await confirm?.();
       try {
@@ -297,15 +296,4 @@ export function openOutboxMailer(options: { readonly directory: string }): Maile
 async function readFolderId(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   return found && `${found.dev}:${found.ino}`;
-}
-
-/** File name without extension for a Message-ID: its local part, or a safe form of it with a hash. */
-export function formatOutboxName(messageId: string): string {
-  const local = messageId.split('@')[0] ?? '';
-  const safe = local
-    .replace(/[^A-Za-z0-9._-]+/g, '-')
-    .replace(/^\.+/, '')
-    .slice(0, MAX_NAME_CHARACTERS);
-  if (safe !== '' && safe === local) return safe;
-  return `${safe || 'message'}-${createHash('sha256').update(messageId).digest('hex').slice(0, 16)}`;
 }
