@@ -64,7 +64,6 @@ const receiptSchema = z
   })
   .readonly();
 
-export type RecipientStatus = z.infer<typeof recipientSchema>['status'];
 export type Receipt = z.infer<typeof receiptSchema>;
 
 export interface ReceiptPlace {
@@ -135,7 +134,7 @@ export function isKnownRecipient(receipt: Receipt, address: string): boolean {
 }
 
 /** Adds or replaces this recipient's entry. */
-export function recordRecipient(receipt: Receipt, address: string, entry: Receipt['recipients'][string]): Receipt {
+function recordRecipient(receipt: Receipt, address: string, entry: Receipt['recipients'][string]): Receipt {
   return { ...receipt, recipients: { ...receipt.recipients, [formatRecipientKey(address)]: entry } };
 }
 
@@ -278,7 +277,7 @@ function startTurn(
     /** Records the status of recipients, in one write. @throws StoreFault; Fault `MAIL_TAKEN_OVER` */
     async note(
       recipients: readonly { readonly to: string; readonly messageId: string }[],
-      status: RecipientStatus,
+      status: Receipt['recipients'][string]['status'],
       detail: string,
     ): Promise<void> {
       const at = new Date(run.clock.now()).toISOString();
