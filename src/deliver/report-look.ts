@@ -2,12 +2,12 @@
  * The look of a report: reads what its job file names, and checks it before a reader sees it. A check renders made-up days
  * with the job's own templates: an ordinary one, an empty one, and one that is filtered, degraded, late and corrected.
  */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 import type { JobLook, JobReport } from '../job/job.ts';
 import { buildAccent } from '../report/draw/palette.ts';
-import { drawLogo, MAX_LOGO_BYTES } from '../report/draw/picture.ts';
+import { drawLogo } from '../report/draw/picture.ts';
 import type { ReportLook } from '../report/look.ts';
 import type { FlowReport } from '../report/model.ts';
 import {
@@ -31,9 +31,14 @@ import type { DigestPart } from '../report/text/mail-view.ts';
 const ALERT_TEMPLATE = /^alert\./;
 
 /** @throws Fault `LOGO_INVALID`, `TEMPLATE_INVALID` (usage) */
-export async function readLook({ logo, ...words }: JobLook): Promise<ReportLook> {
+export async function readLook({ logo: path, ...words }: JobLook): Promise<ReportLook> {
   if (words.templates !== null) await listFiles(words.templates);
-  return { ...words, logo: logo === null ? null : await drawLogo(logo, await readLogo(logo)) };
+  if (path === null) return { ...words, logo: null };
+  const bytes = await readFile(path).catch((cause: unknown) => {
+    const what = `${path}: the logo cannot be read: ${describeError(cause)}`;
+    throw unusable('LOGO_INVALID', what, 'A logo is a file; its path is relative to the job file.', cause);
+  });
+  return { ...words, logo: await drawLogo(path, bytes) };
 }
 
 /** @param parts a flow report is one part @throws Fault `TEMPLATE_INVALID` (usage), `REPORT_PENDING` */
@@ -78,18 +83,6 @@ function describeShades(chosen: string | null): readonly string[] {
 
 function unusable(code: 'LOGO_INVALID' | 'TEMPLATE_INVALID', message: string, hint: string, cause?: unknown): Fault {
   return new Fault(code, message, { kind: 'usage', hint, cause });
-}
-
-async function readLogo(path: string): Promise<Uint8Array> {
-  const read = async <T>(reading: Promise<T>): Promise<T> =>
-    await reading.catch((cause: unknown) => {
-      const what = `${path}: the logo cannot be read: ${describeError(cause)}`;
-      throw unusable('LOGO_INVALID', what, 'A logo is a file; its path is relative to the job file.', cause);
-    });
-  const { size } = await read(stat(path));
-  if (size <= MAX_LOGO_BYTES) return await read(readFile(path));
-  const what = `${path}: the logo has ${size} bytes; at most ${MAX_LOGO_BYTES} are allowed`;
-  throw unusable('LOGO_INVALID', what, 'Save it smaller: it is shown at most 220 pixels wide.');
 }
 
 async function listFiles(folder: string): Promise<readonly string[]> {

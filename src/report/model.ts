@@ -53,7 +53,8 @@ export interface Tally {
 }
 
 /** Counted records with a value that the API's contract lacks: they are in no part that the column decides. */
-export interface UnknownCodes extends Tally {
+export interface UnknownCodes {
+  readonly trades: number;
   readonly column: 'put_call' | 'sentiment' | 'side' | 'option_activity_type';
   /** The most frequent values (at most 5); null: the record has no value. */
   readonly values: readonly { readonly value: string | null; readonly trades: number }[];

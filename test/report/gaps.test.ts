@@ -178,16 +178,16 @@ describe('records of unknown codes', () => {
       neutral: 0,
     });
     expect(model.exclusions.unknownCodes).toEqual([
-      { column: 'put_call', trades: 2, premium: 2500, values: [{ value: 'STRADDLE', trades: 2 }] },
+      { column: 'put_call', trades: 2, values: [{ value: 'STRADDLE', trades: 2 }] },
       {
-        ...{ column: 'sentiment', trades: 2, premium: 2500 },
+        ...{ column: 'sentiment', trades: 2 },
         values: [
           { value: 'SIDEWAYS', trades: 1 },
           { value: null, trades: 1 },
         ],
       },
-      { column: 'side', trades: 2, premium: 2500, values: [{ value: null, trades: 2 }] },
-      { column: 'option_activity_type', trades: 2, premium: 2500, values: [{ value: 'WHAT', trades: 2 }] },
+      { column: 'side', trades: 2, values: [{ value: null, trades: 2 }] },
+      { column: 'option_activity_type', trades: 2, values: [{ value: 'WHAT', trades: 2 }] },
     ]);
     const { full } = await render(model);
     expect(full).toContain(

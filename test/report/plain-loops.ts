@@ -94,8 +94,7 @@ export function computeUnknownCodes(counted: readonly Trade[]): readonly Unknown
     const values = [...groupBy(unknown, (trade) => JSON.stringify(trade[column]))]
       .map(([value, own]) => ({ value: JSON.parse(value) as string | null, trades: own.length }))
       .sort((a, b) => b.trades - a.trades || compare(a.value ?? '\uffff', b.value ?? '\uffff'));
-    const premium = amountOf(unknown, (trade) => trade.premium);
-    return unknown.length === 0 ? [] : [{ column, trades: unknown.length, premium, values: values.slice(0, 5) }];
+    return unknown.length === 0 ? [] : [{ column, trades: unknown.length, values: values.slice(0, 5) }];
   });
 }
 

@@ -42,7 +42,7 @@ export async function drawSvg(spec: TopLevelSpec): Promise<string> {
 }
 
 /** Larger files are photographs, not logos. */
-export const MAX_LOGO_BYTES = 500_000;
+const MAX_LOGO_BYTES = 500_000;
 /** Largest size shown, CSS pixels. */
 const MAX_WIDTH = 220;
 const MAX_HEIGHT = 44;

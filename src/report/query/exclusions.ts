@@ -8,7 +8,6 @@ import { type CalendarOverride, previousSessions } from '../../calendar/session.
 import { addDays } from '../../calendar/wall-clock.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { listPasses } from '../../engine/passes.ts';
-import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exclusions, FlowReport, Tally, UnknownCodes } from '../model.ts';
 import {
@@ -103,11 +102,7 @@ function buildCondition(table: string, cancelled: CancelledRow | undefined): str
 /** Limit of listed values per column: readable, and a bound for a column with any number of values. */
 const MAX_VALUES = 5;
 
-interface CodeRow extends Tally {
-  readonly value: string | null;
-  readonly allTrades: number;
-  readonly allPremium: Amount;
-}
+type CodeRow = UnknownCodes['values'][number] & { readonly allTrades: number };
 
 /**
  * Finds records with a code that the contract lacks: an unknown right (neither call nor put), sentiment, side or trade
@@ -119,13 +114,12 @@ export async function queryUnknownCodes(source: DropSource): Promise<readonly Un
   const found: UnknownCodes[] = [];
   for (const [column] of CODES) {
     const rows = await source.known<CodeRow>(
-      `SELECT ${column} AS value, trades, sum(trades) OVER () AS all_trades, sum(total_premium) OVER () AS all_premium
-       FROM (${selectUnknown(source.table, column)}) ORDER BY trades DESC, value LIMIT ${MAX_VALUES}`,
+      `SELECT ${column} AS value, trades, sum(trades) OVER () AS all_trades FROM (${selectUnknown(source.table, column)}) ORDER BY trades DESC, value LIMIT ${MAX_VALUES}`,
     );
     const [first] = rows;
     if (first === undefined) continue;
     const values = rows.map(({ value, trades }) => ({ value, trades }));
-    found.push({ column, trades: first.allTrades, premium: first.allPremium, values });
+    found.push({ column, trades: first.allTrades, values });
   }
   return found;
 }

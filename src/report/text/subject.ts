@@ -84,11 +84,16 @@ export function buildPreview(report: FlowReport): string {
 
 /** `$1.24B premium, 62% calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
 function describeHeadline(headline: Premium): string {
-  const gap = describeGap(headline);
-  if (headline.total === null) return `premium cannot be computed (${gap})`;
-  const without = gap === '' ? '' : ` (${gap})`;
-  const parts = [`${formatDollars(headline.total)} premium${without}`, describeCalls(headline), describeLean(headline)];
+  if (headline.total === null) return describeTotal(headline);
+  const parts = [describeTotal(headline, ' premium'), describeCalls(headline), describeLean(headline)];
   return parts.filter((part) => part !== '').join(', ');
+}
+
+/** With the reason if trades are without a premium. */
+function describeTotal(headline: Premium, noun = ''): string {
+  const gap = describeGap(headline);
+  const sum = headline.total === null ? 'premium cannot be computed' : `${formatDollars(headline.total)}${noun}`;
+  return gap === '' ? sum : `${sum} (${gap})`;
 }
 
 /** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`; `balanced` if that is noise. */
@@ -177,7 +182,7 @@ const PLACEHOLDERS: Readonly<Record<string, (report: FlowReport) => string>> = {
   job: ({ job }) => job,
   dataset: ({ drop }) => drop.dataset,
   revision: ({ drop }) => String(drop.revision),
-  premium: describePremium,
+  premium: ({ headline }) => (headline.trades === 0 ? 'no trades' : describeTotal(headline)),
   sentiment: ({ headline }) => (headline.trades === 0 ? 'no trades' : describeLean(headline)),
   trades: ({ headline }) => formatCount(headline.trades),
 };
@@ -225,12 +230,4 @@ export function buildOwnSubject(
 
 function nameValue(reports: readonly FlowReport[], report: FlowReport, read: (report: FlowReport) => string): string {
   return reports.length < 2 ? read(report) : `${report.drop.dataset} ${read(report)}`;
-}
-
-/** With the reason if trades are without a premium. */
-function describePremium({ headline }: FlowReport): string {
-  if (headline.trades === 0) return 'no trades';
-  const gap = describeGap(headline);
-  const premium = headline.total === null ? 'premium cannot be computed' : formatDollars(headline.total);
-  return gap === '' ? premium : `${premium} (${gap})`;
 }
