@@ -4,41 +4,27 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { quoteString } from '../../src/engine/literal.ts';
 import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
-import { buildFlowReport } from '../../src/report/flow-report.ts';
+import type { FlowOptions } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { renderFlowReport, renderFullReport } from '../../src/report/render.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { createRandom } from '../support/random.ts';
-import { createDropFolder, createTrade, TEMPLATES, type TradeChanges, writeDrop } from './drop-file.ts';
+import { createTrade, TEMPLATES, type TradeChanges, useDrops } from './drop-file.ts';
 import { expectSame } from './plain-loops.ts';
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
+const drops = useDrops();
 let files = 0;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  // As in ClickHouse Local, where a printed query finds a file by its name.
-  await engine.command('USE default');
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
 
 type Chain = readonly (OptionContract & { readonly symbol: string; readonly optionSymbol?: string })[];
 
 /** Writes a chain drop with the columns that exposure is computed from. */
 async function writeChain(date: string, chain: Chain): Promise<{ path: string; location: string }> {
   files += 1;
-  const path = join(folder.path, `option-chain-${files}.parquet`);
+  const path = join(drops.folder, `option-chain-${files}.parquet`);
   const rows = chain.map(({ symbol, optionSymbol, expirationDate, putCall, strike, openInterest, iv, gamma }, at) => [
     ...[
       symbol,
@@ -52,11 +38,11 @@ async function writeChain(date: string, chain: Chain): Promise<{ path: string; l
       gamma,
     ],
   ]);
-  const input = join(folder.path, `option-chain-${files}.ndjson`);
+  const input = join(drops.folder, `option-chain-${files}.ndjson`);
   await writeFile(input, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
   const columns =
     'symbol String, option_symbol Nullable(String), expiration_date Nullable(Date32), put_call Nullable(String), strike Nullable(Float64), open_interest Nullable(Float64), iv Nullable(Float64), delta Nullable(Float64), gamma Nullable(Float64)';
-  await engine.command(
+  await drops.engine.command(
     `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet) SELECT toDate32('${date}') AS date, * FROM file(${quoteString(input)}, JSONCompactEachRow, ${quoteString(columns)})`,
   );
   return { path, location: `s3://quant-drops/options/option-chain/session=${date}/option-chain-${files}.parquet` };
@@ -67,35 +53,25 @@ async function writeStructure(
   summaries: readonly (readonly [string, number | null, number, string | null])[],
 ): Promise<{ path: string; location: string }> {
   files += 1;
-  const path = join(folder.path, `market-structure-${files}.parquet`);
-  const input = join(folder.path, `market-structure-${files}.ndjson`);
+  const path = join(drops.folder, `market-structure-${files}.parquet`);
+  const input = join(drops.folder, `market-structure-${files}.ndjson`);
   await writeFile(
     input,
     summaries.map(([symbol, ...rest]) => `${JSON.stringify([symbol, 100.5, ...rest])}\n`).join(''),
   );
   const columns =
     "symbol String, spot Nullable(Float64), call_gex Nullable(Float64), put_gex Nullable(Float64), intraday_gex_as_of Nullable(DateTime64(3, 'UTC'))";
-  await engine.command(
+  await drops.engine.command(
     `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet) SELECT * FROM file(${quoteString(input)}, JSONCompactEachRow, ${quoteString(columns)})`,
   );
   return { path, location: `s3://quant-drops/options/structure/session=2026-11-19/market-structure-${files}.parquet` };
 }
 
-async function report(
-  trades: readonly TradeChanges[],
-  options: {
-    readonly chain?: { path: string; location: string; isDegraded?: boolean };
-    readonly keepsExpiring?: boolean;
-    readonly symbols?: readonly string[];
-    readonly marketStructure?: { path: string; location: string };
-  },
-): Promise<FlowReport> {
-  files += 1;
-  const records = trades.map((changes, at) => createTrade({ id: String(at), ...changes }));
-  const drop = await writeDrop(engine, folder.path, `day-${files}`, records);
-  const rest = { now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', before: [], marketStructure: null };
-  return await buildFlowReport(engine, drop, { symbols: [], ...rest, ...options });
-}
+const report = async (trades: readonly TradeChanges[], options: Partial<FlowOptions>) =>
+  await drops.report(
+    trades.map((changes, at) => createTrade({ id: String(at), ...changes })),
+    options,
+  );
 
 // The chain is the exchange's data and may not be in the repository: without it there is nothing to compare with.
 describe.skipIf(!hasSpxPage)('the real SPX chain beside a day in which one contract traded', () => {
@@ -206,10 +182,10 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
       const query = day.rebuildQueries.find((candidate) => candidate.table === table);
       const place = (location = '') => location.split('/').at(-1) ?? '';
       const sql = [day.drop.location, day.chainLocation ?? '', day.structureLocation ?? ''].reduce(
-        (text, location) => text.replaceAll(`"${place(location)}"`, `"${join(folder.path, place(location))}"`),
+        (text, location) => text.replaceAll(`"${place(location)}"`, `"${join(drops.folder, place(location))}"`),
         (query?.sql ?? '').replace(/;$/, ''),
       );
-      return reader === 'DuckDB' ? await queryDuckDb(sql) : await engine.rows<Record<string, unknown>>(sql);
+      return reader === 'DuckDB' ? await queryDuckDb(sql) : await drops.engine.rows<Record<string, unknown>>(sql);
     };
     const ranking = await run('GEX by symbol');
     expect(ranking.map((row) => row['symbol'])).toEqual(day.exposure.top.map(({ symbol }) => symbol));
@@ -271,7 +247,7 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
 
 describe('a file that is no chain', () => {
   it('is refused with the columns that it lacks', async () => {
-    const { path } = await writeDrop(engine, folder.path, 'no-chain', [createTrade()]);
+    const { path } = await drops.write([createTrade()]);
     await expect(report([{}], { chain: { path, location: 'x' } })).rejects.toMatchObject({
       code: 'REPORT_COLUMNS_MISSING',
       message: expect.stringContaining('open_interest'),

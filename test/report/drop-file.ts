@@ -5,13 +5,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll } from 'vitest';
 import { KNOWN_FAMILIES } from '../../src/api-contract/family.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { openDropFile } from '../../src/report/drop-source.ts';
+import { buildFlowReport, type FlowOptions } from '../../src/report/flow-report.ts';
 import type { Exposure, SealedDrop } from '../../src/report/model.ts';
 import { type ExposureOptions, queryExposure, withStates } from '../../src/report/query/exposure.ts';
+import type { PastSession } from '../../src/report/query/past-sessions.ts';
+import { writeSummary } from '../../src/seal/summary.ts';
 
 /** A record as the API sends it. */
 export interface Trade {
@@ -107,6 +112,59 @@ const KEYS: readonly string[] = ['id', 'symbol', 'date', 'time'];
 export async function createDropFolder(): Promise<{ readonly path: string; readonly remove: () => Promise<void> }> {
   const path = await mkdtemp(join(tmpdir(), 'flowdrop-report-'));
   return { path, remove: async () => await rm(path, { recursive: true, force: true }) };
+}
+
+const USUAL: FlowOptions = {
+  ...{ symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly' },
+  ...{ before: [], marketStructure: null },
+};
+
+/** How a drop is written, where it is not as usual; see `writeDrop`. */
+interface Written {
+  readonly name?: string;
+  readonly columns?: readonly TradeColumn[];
+  readonly isLoose?: boolean;
+}
+
+/** An engine, and a folder for drops and summaries, from before the tests until after them. */
+export function useDrops() {
+  let engine: Engine;
+  let folder: Awaited<ReturnType<typeof createDropFolder>>;
+  let files = 0;
+  beforeAll(async () => {
+    engine = await openEmbeddedEngine();
+    // As in ClickHouse Local, where a printed query finds a file by its name.
+    await engine.command('USE default');
+    folder = await createDropFolder();
+  });
+  afterAll(async () => {
+    await engine.close();
+    await folder.remove();
+  });
+  const write = async (trades: readonly Trade[], { name, columns, isLoose }: Written = {}) => {
+    files += 1;
+    return await writeDrop(engine, folder.path, name ?? `day-${files}`, trades, columns, isLoose);
+  };
+  const build = async (drop: SealedDrop, options: Partial<FlowOptions> = {}) =>
+    await buildFlowReport(engine, drop, { ...USUAL, ...options });
+  return {
+    get engine() {
+      return engine;
+    },
+    get folder() {
+      return folder.path;
+    },
+    write,
+    build,
+    report: async (trades: readonly Trade[], options: Partial<FlowOptions> = {}) =>
+      await build(await write(trades), options),
+    async summarise(date: string, trades: readonly Trade[], written: Written = {}): Promise<PastSession> {
+      const { path: drop } = await write(trades, written);
+      const path = drop.replace('.parquet', '.summary.parquet');
+      await writeSummary(engine, { path: drop, date }, path);
+      return { date, path };
+    },
+  };
 }
 
 /**

@@ -3,14 +3,12 @@
  * drops are Parquet files of the columns that the job `api: market-structure` seals; our numbers are in `exposure.test.ts`.
  */
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import type { MarketStructureGex } from '../../src/report/model.ts';
 import { compareStructure } from '../../src/report/query/exposure.ts';
-import { createDropFolder, createTrade, measureExposure, writeDrop } from './drop-file.ts';
+import { createTrade, measureExposure, useDrops } from './drop-file.ts';
 
 const DATE = '2026-11-19';
 const SPOT = 500;
@@ -34,22 +32,15 @@ const SNAPSHOT: Snapshot = {
   intraday_gex_as_of: `${DATE} 20:46:30`,
 };
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
+const drops = useDrops();
 let tradesPath: string;
 let files = 0;
 
 beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
   const call = createTrade({ gamma: 0.02, oi: 1000, underlying_price: SPOT });
   const put = { ...call, id: '2', put_call: 'PUT', option_symbol: 'P', gamma: 0.01 };
   const dark = { ...call, id: '3', symbol: 'DARK', underlying_price: 0 };
-  tradesPath = (await writeDrop(engine, folder.path, 'trades', [call, put, dark])).path;
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
+  tradesPath = (await drops.write([call, put, dark])).path;
 });
 
 async function compare(snapshots: readonly Snapshot[], symbol = 'SPY'): Promise<MarketStructureGex | null | undefined> {
@@ -58,13 +49,13 @@ async function compare(snapshots: readonly Snapshot[], symbol = 'SPY'): Promise<
 
 async function expose(marketStructure: string | null) {
   const options = { date: DATE, focus: ['SPY', 'DARK'], marketStructure, chain: null, keepsExpiring: true };
-  return await measureExposure(engine, tradesPath, options);
+  return await measureExposure(drops.engine, tradesPath, options);
 }
 
 /** A drop with all columns of the job, those that no number comes from null or empty. */
 async function writeStructure(snapshots: readonly Snapshot[]): Promise<string> {
   files += 1;
-  const path = join(folder.path, `structure-${files}.parquet`);
+  const path = join(drops.folder, `structure-${files}.parquet`);
   const types = {
     string: 'String',
     int64: 'Int64',
@@ -79,7 +70,7 @@ async function writeStructure(snapshots: readonly Snapshot[]): Promise<string> {
   );
   // The engine makes no column of an empty text: one row too many, and a limit.
   const text = [...snapshots, SNAPSHOT].map((snapshot) => JSON.stringify({ date: DATE, ...snapshot })).join('\n');
-  await engine.command(
+  await drops.engine.command(
     `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet)
      SELECT * FROM format(JSONEachRow, ${quoteString(columns.join(', '))}, ${quoteString(text)}) LIMIT ${snapshots.length}`,
   );
@@ -157,6 +148,6 @@ describe('market structure', () => {
       kind: 'usage',
       message: expect.stringContaining('has no column spot, call_gex, put_gex, intraday_gex_as_of'),
     });
-    expect(await engine.rows('SELECT name FROM system.tables WHERE is_temporary')).toEqual([]);
+    expect(await drops.engine.rows('SELECT name FROM system.tables WHERE is_temporary')).toEqual([]);
   });
 });

@@ -3,34 +3,21 @@
  * `src/exposure` and plain loops on random days, and what strange values, watchlists and empty days do. The comparison
  * with the market-structure drop is in `exposure-structure.test.ts`; the same arithmetic over HTTP in `service/market-structure.test.ts`.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { addDays } from '../../src/calendar/wall-clock.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import type { Amount } from '../../src/report/amount.ts';
 import type { Exposure, SymbolExposure } from '../../src/report/model.ts';
 import type { ExposureOptions } from '../../src/report/query/exposure.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { createRandom } from '../support/random.ts';
-import { createDropFolder, createTrade, measureExposure, type Trade, writeDrop } from './drop-file.ts';
+import { createTrade, measureExposure, type Trade, useDrops } from './drop-file.ts';
 import { known } from './known.ts';
 import { groupBy, seriesOf, spotOf, stateOf } from './plain-loops.ts';
 
 const DATE = '2026-11-19';
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
-let files = 0;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
+const drops = useDrops();
 
 /** @param view what is counted of the file, as a FROM clause takes it */
 async function expose(
@@ -38,16 +25,10 @@ async function expose(
   options: Partial<Omit<ExposureOptions, 'families'>> = {},
   view = (file: string) => file,
 ): Promise<Exposure> {
-  files += 1;
   // The file takes nulls, where the type of a plain record says numbers.
-  const drop = await writeDrop(
-    engine,
-    folder.path,
-    `exposure-${files}`,
-    trades as readonly object[] as readonly Trade[],
-  );
+  const drop = await drops.write(trades as readonly object[] as readonly Trade[]);
   const whole = { date: DATE, focus: [], marketStructure: null, chain: null, keepsExpiring: true, ...options };
-  return await measureExposure(engine, drop.path, whole, view);
+  return await measureExposure(drops.engine, drop.path, whole, view);
 }
 
 /** What exposure is made of in a record, and that its computed numbers may be unknown. */

@@ -3,48 +3,20 @@
  * cancelled, which print a cancel message takes back, records without prices, sessions that cannot be compared with, a
  * file that is not the sealed one. Random days against a second implementation: `naive.slow.test.ts`.
  */
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport, type FlowOptions } from '../../src/report/flow-report.ts';
 import type { FlowReport, SealedDrop } from '../../src/report/model.ts';
-import { writeSummary } from '../../src/seal/summary.ts';
-import {
-  createDropFolder,
-  createTrade,
-  hasVixDay,
-  readVixDay,
-  type Trade,
-  VIX_MISSING,
-  writeDrop,
-} from './drop-file.ts';
+import { createTrade, hasVixDay, readVixDay, type Trade, useDrops, VIX_MISSING } from './drop-file.ts';
 import { known } from './known.ts';
 import { computePremium, splitFates } from './plain-loops.ts';
 
-const options: FlowOptions = {
-  ...{ symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly-trades' },
-  ...{ before: [], marketStructure: null },
-};
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
+const drops = useDrops();
 
 // Skipped only where the real day is not at hand; the title then says so.
 describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MISSING, () => {
   let report: FlowReport;
   beforeAll(async () => {
-    const drop = await writeDrop(engine, folder.path, 'vix', readVixDay());
-    report = await buildFlowReport(engine, drop, { ...options, symbols: ['VIX', 'SPY'] });
+    report = await drops.report(readVixDay(), { symbols: ['VIX', 'SPY'] });
   });
 
   it('has the published totals of all records', () => {
@@ -104,13 +76,13 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MI
 
   it('is plain JSON and names no local path', () => {
     expect(JSON.parse(JSON.stringify(report))).toEqual(report);
-    expect(JSON.stringify(report)).not.toContain(folder.path);
+    expect(JSON.stringify(report)).not.toContain(drops.folder);
   });
 });
 
 describe('the edges of a day', () => {
   it('an empty day has zeros, no ratios and no rows', async () => {
-    const report = await buildFlowReport(engine, await writeDrop(engine, folder.path, 'empty', []), options);
+    const report = await drops.report([]);
     expectEmpty(report);
     expect(report.exclusions.recorded).toEqual({ trades: 0, premium: 0 });
     expect(report.rebuildQueries[0]?.sql).not.toContain('counted');
@@ -119,7 +91,7 @@ describe('the edges of a day', () => {
   it('a day of which every trade was cancelled has zeros too, and says what was cancelled', async () => {
     const trades = Array.from({ length: 30 }, (_, index) => createTrade({ id: `p${index}` }));
     const cancels = trades.map(({ id }) => createTrade({ id: `c${id}`, option_activity_type: 'CNOL' }));
-    const report = await build('cancelled', [...trades, ...cancels]);
+    const report = await drops.report([...trades, ...cancels]);
     expectEmpty(report);
     expect(report.exclusions).toEqual({
       unknownCodes: [],
@@ -136,8 +108,7 @@ describe('the edges of a day', () => {
     const trades = Array.from({ length: 20_500 }, (_, index) => createTrade({ id: `p${index}`, premium: 1 }));
     const kept = createTrade({ id: 'kept', size: 11, premium: 7 });
     const cancels = trades.map(({ id }) => createTrade({ id: `c${id}`, option_activity_type: 'CANC', premium: 1 }));
-    const drop = await writeDrop(engine, folder.path, 'many', [...trades, kept, ...cancels]);
-    const report = await buildFlowReport(engine, await splitRowGroups(drop), options);
+    const report = await drops.build(await splitRowGroups(await drops.write([...trades, kept, ...cancels])));
     expect(report.exclusions.cancelledPrints.trades).toBe(20_500);
     expect(report.headline).toMatchObject({ trades: 1, total: 7 });
     expect(report.biggestTrades.map(({ id }) => id)).toEqual(['kept']);
@@ -149,8 +120,7 @@ describe('the edges of a day', () => {
     );
     const cancelled = trades.filter((_, index) => index % 7 === 3);
     const cancels = cancelled.map((trade) => ({ ...trade, id: `c${trade.id}`, option_activity_type: 'CANC' }));
-    const drop = await writeDrop(engine, folder.path, 'groups', [...cancels, ...trades]);
-    const report = await buildFlowReport(engine, await splitRowGroups(drop), options);
+    const report = await drops.build(await splitRowGroups(await drops.write([...cancels, ...trades])));
     const kept = trades.filter((_, index) => index % 7 !== 3);
     expect(report.headline.total).toBe(kept.reduce((total, { premium }) => total + premium, 0));
     expect(report.biggestTrades.map(({ id }) => id)).toEqual(
@@ -162,8 +132,7 @@ describe('the edges of a day', () => {
   });
 
   it('a single trade is readable as a contract, with its exposure by the formula', async () => {
-    const drop = await writeDrop(engine, folder.path, 'single', [createTrade()]);
-    const report = await buildFlowReport(engine, drop, options);
+    const report = await drops.report([createTrade()]);
     expect(report.biggestTrades).toMatchObject([{ contract: 'SPY 2026-11-20 600 C', time: '09:30:02', size: 10 }]);
     expect(report.exposure.total.netGex).toBeCloseTo(0.02 * 1000 * 100 * 601.5 ** 2 * 0.01, 6);
     expect(report.headline.putCallByVolume).toBe(0);
@@ -171,8 +140,7 @@ describe('the edges of a day', () => {
 
   it('a symbol without any price of the underlying is left out of GEX and counted', async () => {
     const trades = [createTrade(), createTrade({ id: '2', symbol: 'XYZ', underlying_price: 0, bid: 0, ask: 0 })];
-    const drop = await writeDrop(engine, folder.path, 'unpriced', trades);
-    const report = await buildFlowReport(engine, drop, { ...options, symbols: ['XYZ'] });
+    const report = await drops.report(trades, { symbols: ['XYZ'] });
     expect(report.exposure.unpricedSymbols).toBe(1);
     expect(report.exposure.top.map((row) => row.symbol)).toEqual(['SPY']);
     expect(report.watchlist[0]?.exposure).toMatchObject({ spot: null, netGex: 0 });
@@ -180,16 +148,18 @@ describe('the edges of a day', () => {
 
   it('of one second, the record with the greater id is the latest', async () => {
     const [nine, ten] = [createTrade({ id: '9', oi: 7 }), createTrade({ id: '10', oi: 5 })];
-    for (const [name, trades] of [['tie', [nine, ten]] as const, ['tie-reversed', [ten, nine]] as const]) {
-      const report = await buildFlowReport(engine, await writeDrop(engine, folder.path, name, trades), options);
+    for (const trades of [
+      [nine, ten],
+      [ten, nine],
+    ]) {
+      const report = await drops.report(trades);
       expect(report.exposure.total.callGex).toBeCloseTo(0.02 * 7 * 601.5 ** 2, 6);
     }
   });
 
   it('a symbol with quotes and backslashes can be watched', async () => {
     const symbol = `A'b\\c"--`;
-    const drop = await writeDrop(engine, folder.path, 'quotes', [createTrade({ symbol })]);
-    const report = await buildFlowReport(engine, drop, { ...options, symbols: [symbol] });
+    const report = await drops.report([createTrade({ symbol })], { symbols: [symbol] });
     expect(report.watchlist[0]?.flow?.total).toBe(1250);
   });
 });
@@ -247,8 +217,8 @@ describe('a cancel message', () => {
     ],
   ];
 
-  it.each(CASES)('%s', async (title, trades, kept) => {
-    const { biggestTrades, exclusions } = await build(title.replaceAll(' ', '-'), trades);
+  it.each(CASES)('%s', async (_, trades, kept) => {
+    const { biggestTrades, exclusions } = await drops.report(trades);
     expect(biggestTrades.map(({ id }) => id).sort()).toEqual([...kept].sort());
     const cancels = trades.filter(({ option_activity_type: type }) => type === 'CANC').length;
     const taken = trades.length - cancels - kept.length;
@@ -258,17 +228,10 @@ describe('a cancel message', () => {
 });
 
 describe('a comparison', () => {
-  let past = 0;
-  const summarise = async (date: string, premium: number) => {
-    past += 1;
-    const { path: drop } = await writeDrop(engine, folder.path, `past-${past}`, [createTrade({ date, premium })]);
-    const path = join(folder.path, `past-${past}.summary.parquet`);
-    await writeSummary(engine, { path: drop, date }, path);
-    return { date, path };
-  };
+  const summarise = (date: string, premium: number) => drops.summarise(date, [createTrade({ date, premium })]);
 
   it('without sessions before has no numbers but the latest', async () => {
-    const { comparison, unusual } = await build('first', [createTrade()]);
+    const { comparison, unusual } = await drops.report([createTrade()]);
     expect(comparison).toMatchObject({ previousDate: null, meanDates: [] });
     expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: null });
     expect(unusual).toEqual([]);
@@ -285,7 +248,7 @@ describe('a comparison', () => {
       [2, null],
       [3, 700],
     ] as const) {
-      const { comparison } = await build(`second-${count}`, [createTrade()], { before: sessions.slice(0, count) });
+      const { comparison } = await drops.report([createTrade()], { before: sessions.slice(0, count) });
       expect(comparison.changes.total).toEqual({ latest: 1250, previous: 500, mean });
       expect(comparison.changes.putCallByPremium).toEqual({ latest: 0, previous: 0, mean: mean === null ? null : 0 });
     }
@@ -294,22 +257,19 @@ describe('a comparison', () => {
   it('names the known sessions between those compared that are not, newest first', async () => {
     const before = [await summarise('2026-11-18', 500), await summarise('2026-11-13', 700)];
     const known = ['2026-11-10', '2026-11-13', '2026-11-16', '2026-11-17', '2026-11-18'];
-    const { comparison } = await build('between', [createTrade()], { before, known });
+    const { comparison } = await drops.report([createTrade()], { before, known });
     expect(comparison.missingDates).toEqual(['2026-11-17', '2026-11-16']);
-    const alone = await build('alone', [createTrade()], { before: [], known });
+    const alone = await drops.report([createTrade()], { before: [], known });
     expect(alone.comparison.missingDates).toEqual([]);
   });
 
   it('of ratios leaves out a session that has none', async () => {
-    const none = await writeDrop(engine, folder.path, 'none', []);
-    const path = join(folder.path, 'none.summary.parquet');
-    await writeSummary(engine, { path: none.path, date: '2026-11-18' }, path);
     const rest = [await summarise('2026-11-10', 600), await summarise('2026-11-09', 900)];
-    const before = [{ date: '2026-11-18', path }, ...rest, await summarise('2026-11-06', 900)];
-    const { comparison } = await build('fourth', [createTrade()], { before });
+    const before = [await drops.summarise('2026-11-18', []), ...rest, await summarise('2026-11-06', 900)];
+    const { comparison } = await drops.report([createTrade()], { before });
     expect(comparison.changes.zeroDteShare).toEqual({ latest: 0, previous: null, mean: 0 });
     expect(comparison.changes.total).toEqual({ latest: 1250, previous: 0, mean: 600 });
-    const few = await build('fifth', [createTrade()], { before: before.slice(0, 3) });
+    const few = await drops.report([createTrade()], { before: before.slice(0, 3) });
     expect(few.comparison.changes.zeroDteShare.mean).toBeNull();
     expect(few.comparison.changes.total.mean).toBe(500);
   });
@@ -320,28 +280,27 @@ describe('a comparison', () => {
       await summarise('2026-11-12', 1),
       await summarise('2026-11-11', 1),
     ];
-    const { unusual, watchlist } = await build('small', [createTrade()], { before, symbols: ['SPY'] });
+    const { unusual, watchlist } = await drops.report([createTrade()], { before, symbols: ['SPY'] });
     expect(unusual).toEqual([]);
     expect(watchlist[0]?.unusual).toMatchObject({ premium: 1250, mean: 1, ratio: 1250, sessions: 3, previous: 1 });
-    const large = await build('large', [createTrade({ premium: 1e6 })], { before });
+    const large = await drops.report([createTrade({ premium: 1e6 })], { before });
     expect(large.unusual).toMatchObject([{ symbol: 'SPY', premium: 1e6, ratio: 1e6 }]);
-    const few = await build('few', [createTrade({ premium: 1e6 })], { before: before.slice(1) });
+    const few = await drops.report([createTrade({ premium: 1e6 })], { before: before.slice(1) });
     expect(few.unusual).toEqual([]);
   });
 });
 
 describe('a file that the report refuses', () => {
   it('with other rows than were sealed', async () => {
-    const drop = await writeDrop(engine, folder.path, 'differs', [createTrade()]);
-    await expect(buildFlowReport(engine, { ...drop, rows: 2 }, options)).rejects.toMatchObject({
+    const drop = await drops.write([createTrade()]);
+    await expect(drops.build({ ...drop, rows: 2 })).rejects.toMatchObject({
       code: 'REPORT_DROP_DIFFERS',
     });
   });
 
   it('without a column that it needs, naming it', async () => {
     const columns = TRADE_COLUMNS.filter((column) => column.name !== 'gamma');
-    const drop = await writeDrop(engine, folder.path, 'narrow', [createTrade()], columns);
-    await expect(buildFlowReport(engine, drop, options)).rejects.toMatchObject({
+    await expect(drops.build(await drops.write([createTrade()], { columns }))).rejects.toMatchObject({
       code: 'REPORT_COLUMNS_MISSING',
       kind: 'usage',
       message: expect.stringContaining('gamma'),
@@ -349,18 +308,14 @@ describe('a file that the report refuses', () => {
   });
 });
 
-async function build(name: string, trades: readonly Trade[], changes: Partial<FlowOptions> = {}): Promise<FlowReport> {
-  return await buildFlowReport(engine, await writeDrop(engine, folder.path, name, trades), { ...options, ...changes });
-}
-
 /** The same file in row groups of a thousand rows, as a whole day has many. */
 async function splitRowGroups(drop: SealedDrop): Promise<SealedDrop> {
   const path = `${drop.path}.groups`;
-  await engine.command(
+  await drops.engine.command(
     `INSERT INTO FUNCTION file('${path}', Parquet) SELECT * FROM file('${drop.path}', Parquet)
      SETTINGS output_format_parquet_row_group_size = 1000, max_block_size = 1000, max_insert_block_size = 1000, min_insert_block_size_rows = 1, min_insert_block_size_bytes = 1, max_threads = 1`,
   );
-  const [footer] = await engine.rows<{ groups: number }>(
+  const [footer] = await drops.engine.rows<{ groups: number }>(
     `SELECT num_row_groups AS groups FROM file('${path}', ParquetMetadata)`,
   );
   expect(footer?.groups).toBeGreaterThanOrEqual(5);

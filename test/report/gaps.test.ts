@@ -3,56 +3,36 @@
  * cannot be computed is printed as 0, and what a sum is without stands beside it. That the sums are right is in
  * `naive.slow.test.ts` and `rebuild.test.ts`.
  */
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { describe, expect, it } from 'vitest';
 import { isFulfilled, listUncomputable } from '../../src/deliver/deliver-date.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { buildAttachments } from '../../src/report/attach/attach.ts';
-import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { renderDigest, renderFlowReport, renderFullReport } from '../../src/report/render.ts';
 import { printTable } from '../../src/report/report-table.ts';
 import { listTables } from '../../src/report/report-tables.ts';
 import { buildFlowView } from '../../src/report/text/mail-view.ts';
-import { compareSummary, writeSummary } from '../../src/seal/summary.ts';
-import { createDropFolder, createTrade, TEMPLATES, type TradeChanges, writeDrop } from './drop-file.ts';
+import { compareSummary } from '../../src/seal/summary.ts';
+import { createTrade, TEMPLATES, type TradeChanges, useDrops } from './drop-file.ts';
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
-let files = 0;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
+const drops = useDrops();
 
 const VIEW = { timezone: 'UTC', link: null, late: false, correction: null } as const;
 const PUT = { put_call: 'PUT', sentiment: 'BEARISH', option_symbol: 'SPY261120P00600000', premium: 800 };
 
-async function write(changes: readonly TradeChanges[], date = '2026-11-19') {
-  files += 1;
-  const trades = changes.map((change, index) => createTrade({ id: String(index + 1), date, ...change }));
-  return await writeDrop(engine, folder.path, `day-${files}`, trades, TRADE_COLUMNS, true);
-}
+const listTrades = (changes: readonly TradeChanges[], date = '2026-11-19') =>
+  changes.map((change, index) => createTrade({ id: String(index + 1), date, ...change }));
 
 async function report(changes: readonly TradeChanges[], before: readonly PastSession[] = []): Promise<FlowReport> {
-  const options = { symbols: ['SPY', 'QQQ'], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly' };
-  return await buildFlowReport(engine, await write(changes), { ...options, before, marketStructure: null });
+  const drop = await drops.write(listTrades(changes), { isLoose: true });
+  return await drops.build(drop, { symbols: ['SPY', 'QQQ'], before });
 }
 
 async function summarise(date: string, changes: readonly TradeChanges[]): Promise<PastSession> {
-  const { path: drop } = await write(changes, date);
-  const path = join(folder.path, `summary-${files}.parquet`);
-  await writeSummary(engine, { path: drop, date }, path);
-  expect(await compareSummary(engine, { path: drop, date }, path)).toEqual([]);
-  return { date, path };
+  const past = await drops.summarise(date, listTrades(changes, date), { isLoose: true });
+  const drop = { path: past.path.replace('.summary', ''), date };
+  expect(await compareSummary(drops.engine, drop, past.path)).toEqual([]);
+  return past;
 }
 
 /** Everything that a reader sees. */
@@ -209,7 +189,7 @@ describe('records of unknown codes', () => {
     expect(model.volumeAboveOpenInterest.ofSeries).toBe(3);
     expect(model.exposure.top.map(({ symbol }) => symbol).toSorted()).toEqual(['IWM', 'QQQ', 'SPY']);
     const { path } = await summarise('2026-11-18', day);
-    const rows = await engine.rows(
+    const rows = await drops.engine.rows(
       `SELECT symbol, trades FROM file('${path}', Parquet) WHERE segment = '' ORDER BY symbol`,
     );
     expect(rows.map((row) => Object.values(row))).toEqual([

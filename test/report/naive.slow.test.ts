@@ -3,18 +3,13 @@
  * reports, hostile texts and missing numbers, one with nulls, NaN and infinities in every column, each with a history of summaries. Seeds are fixed, so that a failure can
  * be looked at again. Exposure: `exposure.test.ts`; the printed queries: `rebuild.test.ts`.
  */
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { addDays } from '../../src/calendar/wall-clock.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { Premium } from '../../src/report/numbers.ts';
+import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { listTables } from '../../src/report/report-tables.ts';
-import { writeSummary } from '../../src/seal/summary.ts';
-import { createDropFolder, type Trade, writeDrop } from './drop-file.ts';
+import { type Trade, useDrops } from './drop-file.ts';
 import { known, knownAll } from './known.ts';
 import {
   computeExclusions,
@@ -54,27 +49,14 @@ describe.each([
   const fates = splitFates(trades);
   const { counted } = fates;
   const pastCounted = past.slice(0, 5).map((day) => splitFates(day).counted);
-  let engine: Engine;
-  let folder: Awaited<ReturnType<typeof createDropFolder>>;
+  const drops = useDrops();
   let report: FlowReport;
 
   beforeAll(async () => {
-    engine = await openEmbeddedEngine();
-    folder = await createDropFolder();
-    const before: { date: string; path: string }[] = [];
-    for (const [index, date] of BEFORE.entries()) {
-      const { path: drop } = await writeDrop(engine, folder.path, `before-${date}`, past[index] ?? []);
-      const path = join(folder.path, `${date}.summary.parquet`);
-      await writeSummary(engine, { path: drop, date }, path);
-      before.push({ date, path });
-    }
-    const drop = await writeDrop(engine, folder.path, `day-${seed}`, trades, TRADE_COLUMNS, gaps > 0);
-    const options = { symbols: SYMBOLS, now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
-    report = await buildFlowReport(engine, drop, { ...options, before });
-  });
-  afterAll(async () => {
-    await engine.close();
-    await folder.remove();
+    const before: PastSession[] = [];
+    for (const [index, date] of BEFORE.entries()) before.push(await drops.summarise(date, past[index] ?? []));
+    const drop = await drops.write(trades, { isLoose: gaps > 0 });
+    report = await drops.build(drop, { symbols: SYMBOLS, before });
   });
 
   it('leaves out the same records, each of them once', () => {

@@ -5,16 +5,12 @@
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport, SealedDrop } from '../../src/report/model.ts';
 import { type PremiumRow, pickNumbers, readPremium } from '../../src/report/number-values.ts';
 import { KEY_NUMBERS, PART_KEYS } from '../../src/report/numbers.ts';
-import { writeSummary } from '../../src/seal/summary.ts';
+import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { openDuckDb } from '../support/drop.ts';
-import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { createTrade, type Trade, useDrops } from './drop-file.ts';
 import { known } from './known.ts';
 import { expectSame } from './plain-loops.ts';
 import { createRandomDay, HOSTILE } from './random-day.ts';
@@ -58,35 +54,21 @@ const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
 ];
 
 describe.each(DAYS)('on a %s day', (name, trades) => {
-  let engine: Engine;
+  const drops = useDrops();
   let duckDb: Awaited<ReturnType<typeof openDuckDb>>;
-  let folder: Awaited<ReturnType<typeof createDropFolder>>;
   let drop: SealedDrop;
   let report: FlowReport;
 
   beforeAll(async () => {
-    engine = await openEmbeddedEngine();
-    // As in ClickHouse Local, where a printed query finds a file by its name.
-    await engine.command('USE default');
     duckDb = await openDuckDb();
-    folder = await createDropFolder();
-    drop = await writeDrop(engine, folder.path, name, trades, TRADE_COLUMNS, name === 'gapped' || name === 'unpriced');
-    const before: { date: string; path: string }[] = [];
-    for (const [index, date] of (name === 'random' ? PAST : []).entries()) {
-      const past = await writeDrop(engine, folder.path, date, createRandomDay(100 + index, { date, prints: 200 }));
-      const path = join(folder.path, `${date}.summary.parquet`);
-      await writeSummary(engine, { path: past.path, date }, path);
-      before.push({ date, path });
-    }
+    drop = await drops.write(trades, { name, isLoose: name === 'gapped' || name === 'unpriced' });
+    const before: PastSession[] = [];
+    for (const [index, date] of (name === 'random' ? PAST : []).entries())
+      before.push(await drops.summarise(date, createRandomDay(100 + index, { date, prints: 200 }), { name: date }));
     const symbols = name === 'random' || name === 'gapped' ? ['S3', 'S0', HOSTILE[1], 'NONE'] : [];
-    const options = { symbols, now: new Date(0), job: 'nightly', before, marketStructure: null };
-    report = await buildFlowReport(engine, drop, options);
+    report = await drops.build(drop, { symbols, before });
   });
-  afterAll(async () => {
-    await engine.close();
-    duckDb.close();
-    await folder.remove();
-  });
+  afterAll(() => duckDb.close());
 
   describe.each(['DuckDB', 'ClickHouse'] as const)('run by %s', (reader) => {
     /** The query as printed; only the file's name becomes its place here. */
@@ -95,8 +77,8 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       const sql = (query?.sql ?? '')
         .replace(/;$/, '')
         .replaceAll(`"${name}.parquet"`, `"${drop.path}"`)
-        .replace(/"(\d{4}-\d{2}-\d{2}\.summary\.parquet)"/g, (_, file: string) => `"${join(folder.path, file)}"`);
-      const rows = reader === 'DuckDB' ? await duckDb.query(sql) : await engine.rows<Row>(sql);
+        .replace(/"(\d{4}-\d{2}-\d{2}\.summary\.parquet)"/g, (_, file: string) => `"${join(drops.folder, file)}"`);
+      const rows = reader === 'DuckDB' ? await duckDb.query(sql) : await drops.engine.rows<Row>(sql);
       return rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, plain(value)])));
     };
 

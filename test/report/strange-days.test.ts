@@ -3,58 +3,33 @@
  * sessions of very different size, a past of last year or of degraded days, a summary that cannot be compared with, a
  * symbol without a name, a day of which nothing counts.
  */
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport } from '../../src/report/flow-report.ts';
+import { describe, expect, it } from 'vitest';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { buildFlowView, type FlowView } from '../../src/report/text/mail-view.ts';
 import { buildSentences, sayCallShare, sayUnusual } from '../../src/report/text/sentences.ts';
 import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
-import { writeSummary } from '../../src/seal/summary.ts';
-import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { createTrade, type Trade, useDrops } from './drop-file.ts';
 import { expectClose } from './plain-loops.ts';
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
-let files = 0;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
+const drops = useDrops();
 
 /** Records with ids of their own. */
 function listTrades(...changes: readonly Partial<Trade>[]): readonly Trade[] {
   return changes.map((change, index) => createTrade({ id: String(index + 1), ...change }));
 }
 
-async function summarise(date: string, trades: readonly Trade[]): Promise<PastSession> {
-  files += 1;
-  const name = `past-${files}`;
-  const dated = trades.map((trade) => ({ ...trade, date, time: `${date}${trade.time.slice(10)}` }));
-  const { path: drop } = await writeDrop(engine, folder.path, name, dated);
-  const path = join(folder.path, `${name}.summary.parquet`);
-  await writeSummary(engine, { path: drop, date }, path);
-  return { date, path };
-}
+const summarise = (date: string, trades: readonly Trade[]) =>
+  drops.summarise(
+    date,
+    trades.map((trade) => ({ ...trade, date, time: `${date}${trade.time.slice(10)}` })),
+  );
 
-async function report(
+const report = async (
   trades: readonly Trade[],
   before: readonly PastSession[] = [],
   facts: { readonly filter?: string } = {},
-): Promise<FlowReport> {
-  files += 1;
-  const drop = { ...(await writeDrop(engine, folder.path, `day-${files}`, trades)), ...facts };
-  const options = { symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
-  return await buildFlowReport(engine, drop, { ...options, before });
-}
+) => await drops.build({ ...(await drops.write(trades)), ...facts }, { before });
 
 function show(model: FlowReport): FlowView {
   return buildFlowView(model, { timezone: 'UTC', link: null, late: false, correction: null });

@@ -2,28 +2,16 @@
  * Implied volatility by expiration against plain loops that follow `docs/formulas.md`: of traded contracts, each with its
  * latest record, on random days with records that lack numbers. A whole chain: `chain-exposure.test.ts`.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { addDays } from '../../src/calendar/wall-clock.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport } from '../../src/report/flow-report.ts';
 import { createRandom } from '../support/random.ts';
-import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { createTrade, type Trade, useDrops } from './drop-file.ts';
 import { expectSame, groupBy } from './plain-loops.ts';
 
 const DATE = '2026-11-19';
 const SPOT = 100.4;
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
+const drops = useDrops();
 
 function drawDay(seed: number): readonly Trade[] {
   const random = createRandom(seed);
@@ -45,15 +33,7 @@ function drawDay(seed: number): readonly Trade[] {
 describe.each([1, 2, 3])('random day %i', (seed) => {
   it('has the volatility, skew and expected move of plain loops', async () => {
     const trades = drawDay(seed);
-    const drop = await writeDrop(engine, folder.path, `volatility-${seed}`, trades);
-    const options = {
-      symbols: ['SPY', 'QQQ', 'NONE'],
-      now: new Date(0),
-      job: 'nightly',
-      before: [],
-      marketStructure: null,
-    };
-    const { volatility } = await buildFlowReport(engine, drop, options);
+    const { volatility } = await drops.report(trades, { symbols: ['SPY', 'QQQ', 'NONE'] });
     const expected = ['QQQ', 'SPY'].flatMap((symbol) => {
       const series = [
         ...groupBy(
