@@ -6,7 +6,6 @@
 import { pathToFileURL } from 'node:url';
 import type { Log } from '../core/log.ts';
 import { reportPath } from '../core/report-page.ts';
-import { listReports } from '../deliver/dated-report.ts';
 import { pageKeyOf, type ReportPlace, readArchivedParts } from '../deliver/report-copies.ts';
 import type { JobReport } from '../job/job.ts';
 import { buildSessionChart } from '../report/draw/chart.ts';
@@ -17,7 +16,7 @@ import type { FlowReport } from '../report/model.ts';
 import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { describeSession } from '../report/text/captions.ts';
-import { buildDigestView, type FlowView } from '../report/text/mail-view.ts';
+import { buildDigestView, type FlowView, listReports } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
 import type { CloudEvent } from './outbox.ts';
 

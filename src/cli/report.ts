@@ -11,6 +11,7 @@ import { readArchivedPage } from '../deliver/report-copies.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { embedImages } from '../mail/message.ts';
+import { listReports } from '../report/text/mail-view.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
@@ -64,7 +65,7 @@ async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: Del
     ];
     for (const [file, content] of files) await writeWholeFile(file, content);
     written.push(...files.map(([file]) => file));
-    models.push(...edition.parts.flatMap((part) => ('report' in part ? [part.report] : [])));
+    models.push(...listReports(edition.parts));
   }
   return cli.print(models, `${written.join('\n')}\n`);
 }

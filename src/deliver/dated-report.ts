@@ -21,11 +21,11 @@ import { listDoubts, type Manifest } from '../ledger/manifest.ts';
 import { buildEml, domainOf, type MailAttachment, type MailMessage } from '../mail/message.ts';
 import { buildAttachments } from '../report/attach/attach.ts';
 import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
-import type { FlowReport, SealedDrop } from '../report/model.ts';
+import type { SealedDrop } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import { type RenderOptions, renderFullReport } from '../report/render.ts';
-import type { DigestPart } from '../report/text/mail-view.ts';
+import { type DigestPart, listReports } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
 import { buildMessageId } from './receipt.ts';
@@ -177,11 +177,6 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
 
 /** What is beside the drop of a part. */
 type BesideDrop = Omit<FlowOptions, 'symbols' | 'families' | 'now' | 'job' | 'calendar' | 'signal'>;
-
-/** The models of the sealed parts. */
-export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
-  return parts.flatMap((part) => ('report' in part ? [part.report] : []));
-}
 
 /** Removes the files that were fetched only for reports. */
 export async function discardContent({ state }: Run): Promise<void> {

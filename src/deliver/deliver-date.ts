@@ -18,9 +18,10 @@ import { formatFinely, formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
 import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
+import { listReports } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
 import type { DeliveredRecipient, Delivery } from '../state/run-result.ts';
-import { type DatedReport, isWaiting, listReports, type Outgoing, type Reader } from './dated-report.ts';
+import { type DatedReport, isWaiting, type Outgoing, type Reader } from './dated-report.ts';
 import {
   claimRecipients,
   countSent,

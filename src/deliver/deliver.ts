@@ -15,10 +15,11 @@ import { readFailure } from '../core/failure.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
+import { listReports } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
 import type { Delivery } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { createDatedReport, discardContent, listReports } from './dated-report.ts';
+import { createDatedReport, discardContent } from './dated-report.ts';
 import { chooseReader, createDelivery, deliverDate } from './deliver-date.ts';
 import { openReceiptLog } from './receipt.ts';
 

@@ -33,6 +33,8 @@ import {
   buildFlowView,
   buildLook,
   type DigestPart,
+  dateOf,
+  listReports,
   type ViewOptions,
 } from './text/mail-view.ts';
 import { describeGaps } from './text/subject.ts';
@@ -117,13 +119,11 @@ async function drawCharts(report: FlowReport, html: string): Promise<readonly In
 export async function renderFullReport(parts: readonly DigestPart[], options: RenderOptions): Promise<string> {
   const { templatesDir, look = USUAL_LOOK } = options;
   const views = await Promise.all(parts.map((part) => buildPart(part, options)));
-  const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending)).sort();
-  const date = dates.at(-1) ?? '';
-  const reports = parts.flatMap((part) => ('report' in part ? [part.report] : []));
+  const date = dateOf(parts);
   return await renderTemplate({ shipped: templatesDir, own: look.templates }, 'full.eta', {
     day: formatDay(date),
     parts: views,
-    ...buildLook(reports, date, options),
+    ...buildLook(listReports(parts), date, options),
     logoSource: look.logo && `data:image/png;base64,${Buffer.from(look.logo.png).toString('base64')}`,
     note: await renderNote(look.note),
     colours: { light: declareColours(LIGHT), dark: declareColours(DARK) },
@@ -149,11 +149,14 @@ async function buildPart(part: DigestPart, options: RenderOptions) {
   if (!('report' in part)) return { title, pending: formatDay(part.pending), flow: null, blocks: [] };
   const { report } = part;
   const flow = buildFullView(report, options);
-  const figures = report.headline.trades === 0 ? [] : listFigures(report);
   // All sections after the summary, in their usual order.
   const blocks: readonly Block[] = [
     ...(await Promise.all(
-      figures.map(async ({ build, ...figure }) => ({ kind: 'figure', ...figure, svg: await drawSvg(build(PAGE)) })),
+      listFigures(report).map(async ({ build, ...figure }) => ({
+        kind: 'figure',
+        ...figure,
+        svg: await drawSvg(build(PAGE)),
+      })),
     )),
     ...flow.tables.map((table) => ({ kind: 'table', id: table.id, title: table.title, table })),
     ...CLOSING_SECTIONS.map((id) => ({ kind: id, id, title: CLOSING_TITLES[id] })),

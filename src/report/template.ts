@@ -87,13 +87,9 @@ interface TemplateFolders {
 /** A fault of a template's own text. */
 class TemplateError extends Error {
   override readonly name = 'TemplateError';
-  readonly file: string;
-  readonly line: number | null;
 
   constructor(file: string, line: number | null, message: string, cause?: unknown) {
     super(`${file}${line === null ? '' : `:${line}`}: ${message}`, { cause });
-    this.file = file;
-    this.line = line;
   }
 }
 

@@ -34,7 +34,7 @@ export async function formatPdf(report: FlowReport, timezone: string, look: PdfL
   writeStamp(page, report, timezone, { ...look, title: name });
   const [first, ...others] = tables;
   if (first !== undefined) writeTable(page, first);
-  for (const { id, title, finding, build } of report.headline.trades === 0 ? [] : listFigures(report)) {
+  for (const { id, title, finding, build } of listFigures(report)) {
     const png = await renderPicture(build(LIGHT), CHART_WIDTH);
     writeFigure(page, id === 'symbols-chart' ? 'The largest symbols' : title, finding, png);
   }

@@ -34,9 +34,10 @@ interface Figure {
   readonly build: (palette: Palette) => TopLevelSpec;
 }
 
-/** The charts of a report. */
+/** The charts of a report; none of a day without trades. */
 export function listFigures({ headline, exposure: { lead }, ...report }: FlowReport): readonly Figure[] {
   const { halfHours, topSymbols, symbolCount } = report;
+  if (headline.trades === 0) return [];
   return [
     {
       id: 'session-chart',

@@ -120,23 +120,19 @@ export function buildLead({ lead }: Exposure) {
 
 /** What the exposure of these symbols is of: a chain has every contract, the records only those that traded. */
 export function describeBasis(symbols: readonly RankedExposure[], what = 'GEX'): string {
-  const name = (list: readonly RankedExposure[]) => joinWords(list.map(({ symbol }) => nameSymbol(symbol)));
-  const degraded = symbols.filter(({ isDegradedChain }) => isDegradedChain);
-  const whole = symbols.filter(({ isWholeChain, isDegradedChain }) => isWholeChain && !isDegradedChain);
-  const traded = symbols.filter(({ isWholeChain }) => !isWholeChain);
+  const groups = [
+    ['of a degraded chain, which may lack contracts', symbols.filter(({ isDegradedChain }) => isDegradedChain)],
+    ['of the whole chain', symbols.filter((one) => one.isWholeChain && !one.isDegradedChain)],
+    ['partial (traded contracts only)', symbols.filter(({ isWholeChain }) => !isWholeChain)],
+  ] as const;
+  const [, isWhole, isTraded] = groups.map(([, list]) => list.length === symbols.length);
   if (symbols.length === 0) return '';
-  if (degraded.length > 0) {
-    const groups = [
-      ['of a degraded chain, which may lack contracts', degraded],
-      ['of the whole chain', whole],
-      ['partial (traded contracts only)', traded],
-    ] as const;
-    const said = groups.flatMap(([basis, list]) => (list.length === 0 ? [] : [`${basis}: ${name(list)}`]));
-    return `${what} ${said.join('; ')}.`;
-  }
-  if (traded.length === 0) return `${what} is of the whole chain.`;
-  if (whole.length === 0) return `${what} is partial: traded contracts only.`;
-  return `${what} of the whole chain: ${name(whole)}; partial (traded contracts only): ${name(traded)}.`;
+  if (isWhole) return `${what} is of the whole chain.`;
+  if (isTraded) return `${what} is partial: traded contracts only.`;
+  const said = groups.flatMap(([basis, list]) =>
+    list.length === 0 ? [] : [`${basis}: ${joinWords(list.map(({ symbol }) => nameSymbol(symbol)))}`],
+  );
+  return `${what} ${said.join('; ')}.`;
 }
 
 /** `SPX includes SPXW.`, for each symbol of the watchlist that includes others. */

@@ -297,11 +297,21 @@ export type DigestPart =
       readonly pending: string;
     };
 
+/** The models of the sealed parts. */
+export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
+  return parts.flatMap((part) => ('report' in part ? [part.report] : []));
+}
+
+/** The newest date of the parts. */
+export function dateOf(parts: readonly DigestPart[]): string {
+  const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending));
+  return dates.sort().at(-1) ?? '';
+}
+
 /** The digest: short reports of several datasets. A pending part has no numbers: nothing is computed from half a day. */
 export function buildDigestView(parts: readonly DigestPart[], options: ViewOptions) {
-  const reports = parts.flatMap((part) => ('report' in part ? [part.report] : []));
-  const dates = parts.map((part) => ('report' in part ? part.report.drop.date : part.pending)).sort();
-  const date = dates.at(-1) ?? '';
+  const reports = listReports(parts);
+  const date = dateOf(parts);
   const views = parts.map((part) => buildPartView(part, options));
   const pending = parts.length - reports.length;
   const occasion = { late: options.late, corrected: options.correction !== null };
