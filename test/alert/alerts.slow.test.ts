@@ -24,7 +24,7 @@ import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-r
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
 import { ALERT_NOW, createDelivery, createFailure, createOutcome, createResult } from '../support/alerts.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { faultStore, hang } from '../support/fault-store.ts';
+import { faultStore } from '../support/fault-store.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
@@ -126,24 +126,6 @@ describe('a cause', () => {
     await alertOperators(createEnv({ openWebhook: async () => undefined }, counting), createJob(''), missing);
     expect(counting.calls).toEqual([]);
     expect(posts()).toEqual([]);
-  });
-
-  it('is repeated under the same identity by the run after one that was killed between the mail and the note of it', async () => {
-    // The process dies with the first write after a message has left.
-    const dying = faultStore(store, ({ isWrite }) =>
-      isWrite && smtp.messages.length > mailsBefore ? hang : undefined,
-    );
-    const onlyMail = createJob(`alerts: {to: [${OPS}, ${SECOND}], webhook: false}`);
-    // It never comes to its end.
-    void alertOperators(createEnv({}, dying), onlyMail, missing);
-    await expect.poll(() => smtp.messages.length - mailsBefore, { timeout: 30_000 }).toBe(1);
-    clock.advance(3_600_000);
-    await alertOperators(createEnv(), onlyMail, missing);
-    const all = await mails();
-    expect(all.map(({ to }) => to)).toEqual([OPS, OPS, SECOND.toLowerCase()]);
-    expect(all[0]?.messageId).toMatch(/^<nightly\.alert\.[0-9a-f]{32}@example\.com>$/);
-    expect(all[1]?.messageId).toBe(all[0]?.messageId);
-    expect(all[2]?.messageId).not.toBe(all[0]?.messageId);
   });
 
   it('that another worker has sent in the meantime is not sent again', async () => {

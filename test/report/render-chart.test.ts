@@ -3,7 +3,7 @@ import { Resvg } from '@resvg/resvg-js';
 import { describe, expect, it } from 'vitest';
 import { buildSessionChart, buildStrikeChart, buildSymbolChart, CHART_WIDTH } from '../../src/report/draw/chart.ts';
 import { type MarkerLevel, type PlacedMarker, placeMarkers } from '../../src/report/draw/marker.ts';
-import { LIGHT } from '../../src/report/draw/palette.ts';
+import { contrastOf, LIGHT } from '../../src/report/draw/palette.ts';
 import { renderPicture } from '../../src/report/draw/picture.ts';
 import { createRandom } from '../support/random.ts';
 import { createReport, createSymbolExposure, createSymbolFlow } from './model-fixture.ts';
@@ -137,7 +137,7 @@ describe('a chart', () => {
     const labels = [...text.matchAll(/"(?:labelColor|color)":"(#[0-9a-f]{6})"/g)].map((match) => match[1] ?? '');
     const strong = labels.filter((colour) => !['#1f6fb5', '#d9731a', '#8a94a0'].includes(colour));
     expect(new Set(strong).size).toBeGreaterThanOrEqual(5);
-    for (const colour of strong) expect(contrastOnWhite(colour), colour).toBeGreaterThanOrEqual(4.5);
+    for (const colour of strong) expect(contrastOf(colour, '#ffffff'), colour).toBeGreaterThanOrEqual(4.5);
   });
 });
 
@@ -152,13 +152,4 @@ async function readColumns(png: Uint8Array, wanted: readonly number[]): Promise<
       ...pixels.subarray((row * width + column) * 4, (row * width + column) * 4 + 4),
     ]).flat(),
   );
-}
-
-/** WCAG 2.2, relative luminance. */
-function contrastOnWhite(colour: string): number {
-  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
-    const part = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
-    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-  });
-  return 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05);
 }
