@@ -28,7 +28,7 @@ import { openJobState } from '../state/job-state.ts';
 import { isInVain, type RunResult } from '../state/run-result.ts';
 import { type Cause, type CauseKind, DROP_DAMAGED, describeCause, type RunEnd, type RunFacts } from './cause-table.ts';
 import { buildNotice, type Notice, renderNotice } from './notice.ts';
-import { closeDone, type DueAlerts, listDue, noteCauses, noteSent, type OutboxState, openOutbox } from './outbox.ts';
+import { type DueAlerts, forgetDone, listDue, noteCauses, noteSent, type OutboxState, openOutbox } from './outbox.ts';
 
 /** Name of the webhook among the targets; the others are mail addresses. */
 const WEBHOOK_TARGET = 'webhook';
@@ -79,7 +79,7 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     const facts: RunFacts = { ...outcome, job, nowMs, conditions, accepted: new Set(accepted) };
     const causes = listCauses(facts);
     const describe = (cause: Cause) => describeCause(cause, job, redact);
-    let state = await outbox.update((before) => closeDone(noteCauses(before, causes, facts, describe), targets));
+    let state = await outbox.update((before) => forgetDone(noteCauses(before, causes, facts, describe), targets));
     for (const target of targets) {
       if (!listDue(state, target)) continue;
       // Sending takes time, and this process may have slept: another worker may have notified this target.
@@ -115,7 +115,7 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
         file === undefined ? `alert sent to ${target}` : `alert for ${target} written to the outbox: ${file}`,
       );
       sent.push({ target, alerts, recovered, file });
-      state = await outbox.update((now) => closeDone(noteSent(now, target, due, env.clock.now()), targets));
+      state = await outbox.update((now) => forgetDone(noteSent(now, target, due, env.clock.now()), targets));
     }
   } catch (error) {
     // The caller must get the run's own result; the next run finds the same causes and sends them.

@@ -29,8 +29,7 @@ const alertSchema = z.object({
   next: z.string(),
   first_seen: z.iso.datetime(),
   last_seen: z.iso.datetime(),
-  /** `closed`: sent, and nothing more will follow; kept so that it is not sent again. */
-  status: z.enum(['open', 'recovered', 'closed']),
+  status: z.enum(['open', 'recovered']),
   /** When each target was notified, by target; without those that were notified of the recovery since. */
   sent: z.record(z.string(), z.iso.datetime()),
 });
@@ -189,11 +188,8 @@ function format(state: OutboxState): string {
   return `${JSON.stringify(state, undefined, 2)}\n`;
 }
 
-/** Causes that no run can re-check (such as a recipient removed from the list) end after this time. */
+/** Causes that no run finds or can re-check, as an old loss or a recipient who was removed from the list, end after this time. */
 const STALE_MS = 30 * 86_400_000;
-/** Losses are kept longer than any run looks back. */
-const CLOSED_MS = 60 * 86_400_000;
-
 /** The state after a run: causes that it found are open; causes that ended are recovered or removed. */
 export function noteCauses(
   state: OutboxState,
@@ -207,7 +203,6 @@ export function noteCauses(
   const alerts: Record<string, AlertEntry> = { ...kept.alerts };
   for (const cause of causes) {
     const known = alerts[cause.id];
-    if (known?.status === 'closed') continue;
     const { kind, date, code, report } = cause;
     // One that returned before every target knew of its recovery: only targets that knew are notified again.
     const same = { first_seen: at, sent: {}, ...known, status: 'open' as const };
@@ -228,7 +223,6 @@ function changeAlerts(state: OutboxState, change: (entry: AlertEntry, id: string
 
 function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): AlertEntry | undefined {
   const ageMs = facts.nowMs - Date.parse(entry.last_seen);
-  if (entry.status === 'closed') return ageMs > CLOSED_MS ? undefined : entry;
   if (ageMs > STALE_MS) return undefined;
   if (entry.status === 'recovered') return entry;
   const verdict = judgeCause(entry, facts, found);
@@ -262,12 +256,11 @@ export function noteSent(state: OutboxState, target: string, due: DueAlerts, now
   });
 }
 
-/** Forgets a recovery that no target still waits for; closes a loss that all targets know. */
-export function closeDone(state: OutboxState, targets: readonly string[]): OutboxState {
+/** Forgets a recovery that no target still waits for. */
+export function forgetDone(state: OutboxState, targets: readonly string[]): OutboxState {
   return changeAlerts(state, (entry) => {
-    if (entry.status === 'recovered') return targets.some((target) => target in entry.sent) ? entry : undefined;
-    const isLossKnown = entry.kind === 'date-expired' && targets.every((target) => target in entry.sent);
-    return isLossKnown ? { ...entry, status: 'closed' } : entry;
+    const isWaitedFor = entry.status === 'open' || targets.some((target) => target in entry.sent);
+    return isWaitedFor ? entry : undefined;
   });
 }
 
