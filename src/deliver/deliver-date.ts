@@ -129,20 +129,13 @@ function listReaders({ to }: JobReport, receipt: Receipt | undefined, revision: 
  */
 async function chooseReaders(
   turn: MailingLease,
-  { report, place, manifest: { date } }: DatedReport,
+  { report, place }: DatedReport,
   recipients: readonly ReportRecipient[],
   models: readonly FlowReport[],
   isForAll: boolean,
 ) {
   const { ledger, log } = turn.run;
   const reason = findReasonToSkip(report, models);
-  const numbers = listUncomputable(report, models);
-  if (isForAll && numbers.length > 0 && reason === undefined) {
-    log.warn(
-      { event: 'condition-uncomputable', date, numbers },
-      `${date}: mailed although only_when asks for ${numbers.join(', ')}, which cannot be computed`,
-    );
-  }
   const readers: Reader[] = [];
   const leftOut = new Map<string, { to: string; messageId: string }[]>();
   const changes = new Map<number, ReturnType<typeof compareReports>>();
@@ -193,12 +186,6 @@ export function isFulfilled({ number, above, below }: ReportCondition, report: F
   const value = readReportNumber(report, number);
   if (value === null) return false;
   return (above === null || value > above) && (below === null || value < below);
-}
-
-/** The numbers in the conditions that cannot be computed, by name: the report is mailed because of them. */
-export function listUncomputable({ onlyWhen }: Pick<JobReport, 'onlyWhen'>, reports: readonly FlowReport[]) {
-  const numbers = onlyWhen.map(({ number }) => number);
-  return [...new Set(numbers)].filter((number) => reports.some((report) => isUncomputable(report, number)));
 }
 
 /**
