@@ -238,21 +238,11 @@ const OUTBOX_HINT = 'The outbox must be a directory that this user can write, on
 
 /**
  * Writes mail to a directory: each message as an `.eml` file, and beside it as an `.html` page that opens in a browser
- * with its images. Invariants: the same Message-ID gives the same pair of files, so sending again is idempotent. All
- * messages go to the directory that existed first, so none is lost in the mount point of a disk unmounted meanwhile. The
- * first message creates the directory.
+ * with its images. Invariant: the same Message-ID gives the same pair of files, so sending again is idempotent. The first
+ * message creates the directory.
  */
 export function openOutboxMailer(options: { readonly directory: string }): Mailer {
   const directory = resolve(options.directory);
-  const first = readFolderId(directory);
-  let seen: string | undefined;
-  /** @throws TypeError if another directory has taken its place */
-  const assertSame = async () => {
-    seen ??= await first;
-    const now = await readFolderId(directory);
-    if (seen !== undefined && now !== seen) throw new TypeError(`${directory} is no longer the same directory`);
-    return now;
-  };
   return {
     url: directory,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
@@ -261,10 +251,8 @@ export function openOutboxMailer(options: { readonly directory: string }): Maile
       const eml = await buildEml(message);
       await confirm?.();
       try {
-        await assertSame();
         await writeWholeFile(`${path}.html`, embedImages(message.html, message.images));
         await writeWholeFile(`${path}.eml`, eml);
-        seen = await assertSame();
       } catch (cause) {
         throw new MailFault('settings', `mail: ${path}.eml was not written: ${describeError(cause)}`, {
           cause,
@@ -290,10 +278,4 @@ export function openOutboxMailer(options: { readonly directory: string }): Maile
     },
     async close(): Promise<void> {},
   };
-}
-
-/** Identifies a directory, even if another one has the same path; `undefined` if it does not exist. */
-async function readFolderId(path: string): Promise<string | undefined> {
-  const found = await stat(path).catch(() => undefined);
-  return found && `${found.dev}:${found.ino}`;
 }

@@ -1,5 +1,5 @@
 /** Mail into a directory. The message itself is tested in `message.external.test.ts`. */
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
@@ -46,27 +46,6 @@ test('an outbox that cannot be written is a fault', async () => {
   const mailer = openOutboxMailer({ directory: join(directory, 'file/outbox') });
   await expect(mailer.send(buildMessage())).rejects.toMatchObject({ code: 'MAIL_FAILED', hint: expect.any(String) });
 });
-
-test.each(['was there before', 'was made by the first mail'])(
-  'an outbox that %s and is replaced by another directory takes no mail',
-  async (made) => {
-    const [outbox, away] = [join(directory, 'outbox'), join(directory, 'away')];
-    if (made === 'was there before') await mkdir(outbox);
-    const mailer = openOutboxMailer({ directory: outbox });
-    await mailer.send(buildMessage());
-    // As an unmount does: what was there is elsewhere, and its name is an empty directory.
-    await rename(outbox, away);
-    await mkdir(outbox);
-    const fault = { code: 'MAIL_FAILED', fate: 'settings', hint: expect.stringContaining('mounted') };
-    await expect(mailer.send(buildMessage({ messageId: 'second@x' }))).rejects.toMatchObject(fault);
-    expect(await readdir(outbox)).toEqual([]);
-    await rm(outbox, { recursive: true });
-    await expect(mailer.send(buildMessage({ messageId: 'second@x' }))).rejects.toMatchObject(fault);
-    await rename(away, outbox);
-    await mailer.send(buildMessage({ messageId: 'second@x' }));
-    expect(await readdir(outbox)).toHaveLength(4);
-  },
-);
 
 test('a reference to a picture that is not in the mail is left as it is', () => {
   expect(embedImages('<img src="cid:other">', [{ cid: 'oth', filename: 'a.png', png: PIXEL }])).toBe(
