@@ -138,19 +138,13 @@ const CLOSING_TITLES: Readonly<Record<(typeof CLOSING_SECTIONS)[number], string>
   rebuild: 'Rebuild',
 };
 
-interface Block {
-  readonly kind: string;
-  readonly id: string;
-  readonly title: string;
-}
-
 async function buildPart(part: DigestPart, options: RenderOptions) {
   const title = cleanLabel(part.title);
   if (!('report' in part)) return { title, pending: formatDay(part.pending), flow: null, blocks: [] };
   const { report } = part;
   const flow = buildFullView(report, options);
   // All sections after the summary, in their usual order.
-  const blocks: readonly Block[] = [
+  const blocks = [
     ...(await Promise.all(
       listFigures(report).map(async ({ build, ...figure }) => ({
         kind: 'figure',
@@ -158,22 +152,13 @@ async function buildPart(part: DigestPart, options: RenderOptions) {
         svg: await drawSvg(build(PAGE)),
       })),
     )),
-    ...flow.tables.map((table) => ({ kind: 'table', id: table.id, title: table.title, table })),
+    ...flow.tables.map((table) => ({ kind: 'table', ...table })),
     ...CLOSING_SECTIONS.map((id) => ({ kind: id, id, title: CLOSING_TITLES[id] })),
   ];
-  const chosen = chooseSections(blocks, ({ id }) => id, options.look?.sections ?? null);
-  return { title, pending: '', flow, blocks: groupFigures(chosen) };
-}
-
-/** Figures that follow each other stand side by side. */
-function groupFigures(blocks: readonly Block[]) {
-  const groups: (Block & { readonly blocks: Block[] })[] = [];
-  for (const block of blocks) {
-    const last = groups.at(-1);
-    if (block.kind === 'figure' && last?.kind === 'figure') last.blocks.push(block);
-    else groups.push({ kind: block.kind, id: block.id, title: block.title, blocks: [block] });
-  }
-  return groups;
+  return {
+    ...{ title, pending: '', flow },
+    blocks: chooseSections<(typeof blocks)[number]>(blocks, ({ id }) => id, options.look?.sections ?? null),
+  };
 }
 
 /** A longer table is folded. */
