@@ -14,7 +14,8 @@ import type { FlowReport } from '../model.ts';
 import { type AttachedTable, type Column, isText, printTable } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
 import { listConventions } from '../text/captions.ts';
-import { cleanLabel, cleanLine, countOf, formatWallClock } from '../text/label.ts';
+import { cleanLabel, cleanLine, countOf } from '../text/label.ts';
+import { buildStamp } from '../text/mail-view.ts';
 import { buildSentences } from '../text/sentences.ts';
 import { describeGaps } from '../text/subject.ts';
 
@@ -50,23 +51,24 @@ function writeStamp(
   { title = '', accent, note = '' }: PdfLook,
 ): void {
   const { drop, headline } = report;
-  const complete = drop.condition === 'available';
+  const { label, complete, rows, revision, from, until, sealedAt } = buildStamp(report, timezone);
   const trades =
-    headline.trades === 0
-      ? 'no trades'
-      : `${countOf(headline.trades, 'trade')} counted, ${formatWallClock(drop.min_time ?? '', drop.date)} to ${formatWallClock(drop.max_time ?? '', drop.date)} New York`;
+    headline.trades === 0 ? 'no trades' : `${countOf(headline.trades, 'trade')} counted, ${from} to ${until} New York`;
   const colour = accent ? buildAccent(accent).light : COLOURS.ink;
   writeText(page, title, { type: 'H1', font: 'bold', size: 20, colour });
   writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
-  const whole = drop.doubts?.length ? 'Complete, unusual' : 'Complete';
-  writeText(page, complete ? whole : 'Degraded: a part of the day may be missing', {
+  writeText(page, complete ? label : 'Degraded: a part of the day may be missing', {
     type: 'P',
     font: 'bold',
     size: 9.5,
     colour: complete ? COLOURS.good : COLOURS.bad,
   });
-  const stamp = `${countOf(drop.rows, 'row')}, revision ${drop.revision}; ${trades}; sealed ${formatInstant(drop.sealed_at, timezone)}`;
-  writeText(page, stamp, { type: 'P', size: SMALL + 1, colour: COLOURS.faint, after: 6 });
+  writeText(page, `${rows}, revision ${revision}; ${trades}; sealed ${sealedAt}`, {
+    type: 'P',
+    size: SMALL + 1,
+    colour: COLOURS.faint,
+    after: 6,
+  });
   for (const sentence of buildSentences(report)) writeText(page, sentence, { type: 'P', size: 10 });
   for (const gap of describeGaps(report)) writeText(page, gap, { type: 'P', size: SMALL + 1, colour: COLOURS.bad });
   const words = cleanNote(note);

@@ -154,7 +154,7 @@ export function buildLook(reports: readonly FlowReport[], date: string, { look =
 }
 
 /** The completeness stamp: the state of the data in short. */
-function buildStamp({ drop }: FlowReport, timezone: string) {
+export function buildStamp({ drop }: FlowReport, timezone: string) {
   const complete = drop.condition === 'available';
   const covered = drop.through === undefined ? 'Complete' : `Complete to ${drop.through}`;
   return {

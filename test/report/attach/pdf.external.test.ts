@@ -52,7 +52,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       'Thursday, November 19, 2026',
       'Complete',
       '1,234,567 rows, revision 2; 1,240,000 trades counted, 09:30:02 to 16:14:59 New York',
-      'sealed Nov 19, 2026, 17:31 ET',
+      'sealed Nov 19, 17:31 ET',
       'Busiest half hour: 09:30',
       'Call wall at 610, put wall at 590 (partial: traded contracts only)',
       'gamma x open interest x 100 x spot² x 0.01',
@@ -72,8 +72,11 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
   });
 
   test('tells instants in the zone of its reader, and trade times in the exchange’s', async () => {
-    const text = readText(await write(createReport(), 'tokyo.pdf', 'Asia/Tokyo'));
-    expect(text).toContain('sealed Nov 20, 2026, 07:31 GMT+9');
+    const report = createReport();
+    const extended = { ...report, drop: { ...report.drop, through: '16:15' } };
+    const text = readText(await write(extended, 'tokyo.pdf', 'Asia/Tokyo'));
+    expect(text).toContain('Complete to 16:15');
+    expect(text).toContain('sealed Nov 20, 07:31 GMT+9');
     expect(text).toContain('09:30:02 to 16:14:59 New York');
   });
 
