@@ -7,12 +7,14 @@ import { createEmptyReport, createHostileReport, createReport } from './fixture.
 
 const TABLES = [
   'key-numbers',
+  'moved',
   'symbols',
   'unusual-symbols',
   'half-hours',
   'expirations',
   'moneyness',
   'biggest-trades',
+  'biggest-sweeps',
   'gex-by-symbol',
   'gex-by-strike',
   'gex-by-expiration',

@@ -1,7 +1,6 @@
 /** Flow reports of fixed days for the tests of the attachments, made from `model-fixture.ts`: what their files are to show. */
 
-import type { BigTrade, FlowReport, HalfHour, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
-import { forCompared } from '../../../src/report/numbers.ts';
+import type { BigTrade, FlowReport, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
 import { pickDay } from '../days.ts';
 import {
   createPremium,
@@ -64,13 +63,9 @@ function createBigTrade(index: number, symbol: string): BigTrade {
 /** @param symbols underlyings of the day, largest first */
 export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']): FlowReport {
   const flows = symbols.map((symbol, index) => createFlow(symbol, index + 1));
-  const halfHours: readonly HalfHour[] = Array.from({ length: 13 }, (_, index) => ({
-    start: `${String(9 + Math.floor((index + 1) / 2)).padStart(2, '0')}:${index % 2 === 0 ? '30' : '00'}`,
-    ...createPremium({ total: 9e7 - index * 1e6 }),
-  }));
   const [lead = ''] = symbols;
   const exposure = createExposure(lead);
-  const usual = createUsualReport();
+  const usual = createUsualReport({ headline: createPremium({ total: 1_240_000_000.25, trades: 1_240_000 }) });
   return {
     ...usual,
     createdAt: '2026-11-19T22:45:10.123Z',
@@ -82,26 +77,10 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       max_time: '2026-11-19 16:14:59',
       sha256: 'ab'.repeat(32),
     },
-    headline: createPremium({ total: 1_240_000_000.25, trades: 1_240_000 }),
-    comparison: {
-      previousDate: '2026-11-18',
-      missingDates: [],
-      meanDates: ['2026-11-18', '2026-11-17', '2026-11-16'],
-      degradedDates: [],
-      changes: {
-        ...forCompared(() => ({ latest: 0.1, previous: 1 / 3, mean: null })),
-        total: { latest: 1_240_000_000.25, previous: 1.1e9, mean: 1.05e9 },
-      },
-    },
-    halfHours,
     topSymbols: flows,
     mostBullish: flows.slice(0, 2),
     mostBearish: [createFlow('TLT', 40)],
     unusual: [createUnusual(lead, 2.857142857142857, 1e9, 3)],
-    drivers: { bullish: null, bearish: null, top: [] },
-    movers: [],
-    earnings: [],
-    biggestSweeps: [],
     biggestTrades: Array.from({ length: 10 }, (_, index) =>
       createBigTrade(index, symbols[index % symbols.length] ?? ''),
     ),

@@ -61,8 +61,8 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       "FROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC",
     ])
       expect(text).toContain(expected);
-    expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\$1\.05B/);
-    expect(text).toMatch(/0DTE share of premium +10\.0% +33\.3% +–/);
+    expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\$1\.17B/);
+    expect(text).toMatch(/0DTE share of premium +38\.2% +38\.2% +38\.2%/);
     expect(text).toMatch(
       /15:59:59 +SPY Nov 20, 2026 600 C +5,000 +12\.35 +\$6\.17M +Ask +Bullish +– +12,000 +– +1 +Sweep/,
     );
@@ -93,8 +93,8 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     // Poppler complains about any attribute of the structure that the standard does not know, and that fails the test.
     const structure = readWith('pdfinfo', ['-struct-text', full]);
     expect(structure).toMatch(/^Document\n {2}H1 \(block\)\n {4}"Options flow"/);
-    expect(structure.match(/^ {2}H2/gm)).toHaveLength(16);
-    expect(structure.match(/^ {2}Table/gm)).toHaveLength(11);
+    expect(structure.match(/^ {2}H2/gm)).toHaveLength(18);
+    expect(structure.match(/^ {2}Table/gm)).toHaveLength(13);
     expect(structure.match(/^ {2}Figure/gm)).toHaveLength(3);
     expect(structure).toMatch(/\/Scope \/Column/);
     expect(structure).toMatch(/\/Scope \/Row/);
