@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { buildFlowReport } from '../../src/report/flow-report.ts';
-import { renderFlowReport } from '../../src/report/render.ts';
+import { renderReport } from '../../src/report/render.ts';
 
 export interface ReportInput {
   readonly date: string;
@@ -42,7 +42,7 @@ const drop = {
 const options = { symbols, now: new Date(0), job: 'bench', before, marketStructure: null };
 const report = await buildFlowReport(engine, drop, options);
 const numbers = readTaken();
-const mail = await renderFlowReport(report, {
+const mail = await renderReport('flow', [{ title: 'trades', report }], {
   ...{ templatesDir: TEMPLATES, timezone: 'America/New_York', link: null, late: false, correction: null },
 });
 const result: ReportResult = {

@@ -24,13 +24,13 @@ import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
 import type { SealedDrop } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
 import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
-import { type RenderOptions, renderFullReport } from '../report/render.ts';
+import { type RenderOptions, renderFullReport, renderReport } from '../report/render.ts';
 import { type DigestPart, listReports } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
 import { buildMessageId } from './receipt.ts';
 import { archiveReport, pageKeyOf, type ReportPlace } from './report-copies.ts';
-import { readLook, renderReport } from './report-look.ts';
+import { readLook } from './report-look.ts';
 
 /** A recipient, and the correction if an earlier revision was mailed to them. */
 export interface Reader {

@@ -10,13 +10,7 @@ import { buildAccent } from '../report/draw/palette.ts';
 import { drawLogo } from '../report/draw/picture.ts';
 import type { ReportLook } from '../report/look.ts';
 import type { FlowReport } from '../report/model.ts';
-import {
-  type RenderedReport,
-  type RenderOptions,
-  renderDigest,
-  renderFlowReport,
-  renderFullReport,
-} from '../report/render.ts';
+import { type RenderOptions, renderFullReport, renderReport } from '../report/render.ts';
 import {
   buildDoubtfulDay,
   buildEmptyDay,
@@ -39,18 +33,6 @@ export async function readLook({ logo: path, ...words }: JobLook): Promise<Repor
     throw unusable('LOGO_INVALID', what, 'A logo is a file; its path is relative to the job file.', cause);
   });
   return { ...words, logo: await drawLogo(path, bytes) };
-}
-
-/** @param parts a flow report is one part @throws Fault `TEMPLATE_INVALID` (usage), `REPORT_PENDING` */
-export async function renderReport(
-  template: JobReport['template'],
-  parts: readonly DigestPart[],
-  options: RenderOptions,
-): Promise<RenderedReport> {
-  if (template === 'digest') return await renderDigest(parts, options);
-  const [part] = parts;
-  if (part !== undefined && 'report' in part) return await renderFlowReport(part.report, options);
-  throw new Fault('REPORT_PENDING', 'the date is not sealed, so it has no report');
 }
 
 /**

@@ -53,38 +53,24 @@ export interface RenderedReport {
 }
 
 /**
- * Renders the report with `flow.mjml` and `flow.txt` of a folder.
+ * Renders a mail with the templates of that name: of one dataset, which is sealed, or a digest, whose only image is the logo.
  * @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid
  */
-export async function renderFlowReport(report: FlowReport, options: RenderOptions): Promise<RenderedReport> {
-  const view = buildFlowView(report, options);
-  const { html, text } = await fillTemplates('flow', view, options);
-  return {
-    subject: view.subject,
-    html,
-    text,
-    images: [...showLogo(html, options), ...(await drawCharts(report, html))],
-  };
-}
-
-/**
- * Renders several datasets' reports as one mail, with `digest.mjml` and `digest.txt`. Its only image is the logo.
- * @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid
- */
-export async function renderDigest(reports: readonly DigestPart[], options: RenderOptions): Promise<RenderedReport> {
-  const view = buildDigestView(reports, options);
-  const { html, text } = await fillTemplates('digest', view, options);
-  return { subject: view.subject, html, text, images: showLogo(html, options) };
-}
-
-async function fillTemplates(name: string, view: object, { templatesDir, look = USUAL_LOOK }: RenderOptions) {
+export async function renderReport(
+  template: 'flow' | 'digest',
+  parts: readonly DigestPart[],
+  options: RenderOptions,
+): Promise<RenderedReport> {
+  const { templatesDir, look = USUAL_LOOK } = options;
+  const [report] = template === 'flow' ? listReports(parts) : [];
+  const view = report === undefined ? buildDigestView(parts, options) : buildFlowView(report, options);
   const note = await renderNote(look.note);
   const printed = { ...view, note, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
   const folders = { shipped: templatesDir, own: look.templates };
-  return {
-    html: await renderTemplate(folders, `${name}.mjml`, printed),
-    text: await renderTemplate(folders, `${name}.txt`, printed),
-  };
+  const html = await renderTemplate(folders, `${template}.mjml`, printed);
+  const text = await renderTemplate(folders, `${template}.txt`, printed);
+  const charts = report === undefined ? [] : await drawCharts(report, html);
+  return { subject: view.subject, html, text, images: [...showLogo(html, options), ...charts] };
 }
 
 /** Like the charts, only if the HTML references it. */

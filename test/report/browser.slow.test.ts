@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { embedImages } from '../../src/mail/message.ts';
-import { type RenderedReport, renderDigest, renderFlowReport } from '../../src/report/render.ts';
+import type { RenderedReport } from '../../src/report/render.ts';
 import { openBrowser } from '../support/browser.ts';
 import { REPO } from '../support/flowdrop.ts';
-import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay } from './days.ts';
+import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay, renderDigest, renderFlowReport } from './days.ts';
 import { createLook } from './logos.ts';
 import { createUnusual } from './model-fixture.ts';
 

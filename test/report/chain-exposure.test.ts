@@ -9,10 +9,11 @@ import { quoteString } from '../../src/engine/literal.ts';
 import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import type { FlowOptions } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import { renderFlowReport, renderFullReport } from '../../src/report/render.ts';
+import { renderFullReport } from '../../src/report/render.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { createRandom } from '../support/random.ts';
+import { renderFlowReport } from './days.ts';
 import { createTrade, TEMPLATES, type TradeChanges, useDrops } from './drop-file.ts';
 import { expectSame } from './plain-loops.ts';
 

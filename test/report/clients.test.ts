@@ -5,8 +5,7 @@
 import { caniemail } from 'caniemail';
 import { HtmlValidate } from 'html-validate';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
-import { DAYS, DIGEST, OPTIONS } from './days.ts';
+import { DAYS, DIGEST, OPTIONS, renderDigest, renderFlowReport } from './days.ts';
 
 const CLIENTS = ['gmail.*', 'outlook.*', 'apple-mail.*'] as const;
 

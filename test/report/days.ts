@@ -1,7 +1,7 @@
 /** The fixed days that the mail is rendered for, looked at in a browser, and compared with `test/golden/`. */
 
 import type { Comparison, FlowReport } from '../../src/report/model.ts';
-import type { RenderOptions } from '../../src/report/render.ts';
+import { type RenderedReport, type RenderOptions, renderReport } from '../../src/report/render.ts';
 import type { DigestPart } from '../../src/report/text/mail-view.ts';
 import { TEMPLATES } from './drop-file.ts';
 import {
@@ -50,6 +50,14 @@ export const HOSTILE = [
   '{{7*7}} <%= process.exit() %>',
   'X\r\nBcc: a\u2028Bcc: b',
 ] as const;
+
+export async function renderFlowReport(report: FlowReport, options: RenderOptions): Promise<RenderedReport> {
+  return await renderReport('flow', [{ title: report.drop.dataset, report }], options);
+}
+
+export async function renderDigest(parts: readonly DigestPart[], options: RenderOptions): Promise<RenderedReport> {
+  return await renderReport('digest', parts, options);
+}
 
 const normal = createReport();
 

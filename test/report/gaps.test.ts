@@ -8,11 +8,12 @@ import { isFulfilled } from '../../src/deliver/deliver-date.ts';
 import { buildAttachments } from '../../src/report/attach/attach.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
-import { renderDigest, renderFlowReport, renderFullReport } from '../../src/report/render.ts';
+import { renderFullReport } from '../../src/report/render.ts';
 import { printTable } from '../../src/report/report-table.ts';
 import { listTables } from '../../src/report/report-tables.ts';
 import { buildFlowView } from '../../src/report/text/mail-view.ts';
 import { compareSummary } from '../../src/seal/summary.ts';
+import { renderDigest, renderFlowReport } from './days.ts';
 import { createTrade, TEMPLATES, type TradeChanges, useDrops } from './drop-file.ts';
 
 const drops = useDrops();

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildSessionChart, buildStrikeChart, buildSymbolChart } from '../../src/report/draw/chart.ts';
 import { LIGHT } from '../../src/report/draw/palette.ts';
-import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
 import { REPO } from '../support/flowdrop.ts';
-import { DIGEST, OPTIONS, pickDay } from './days.ts';
+import { DIGEST, OPTIONS, pickDay, renderDigest, renderFlowReport } from './days.ts';
 
 const GOLDEN = join(REPO, 'test', 'golden');
 const FIXED = ['quiet', 'normal', 'extreme', 'single-trade', 'no-trades', 'correction'] as const;

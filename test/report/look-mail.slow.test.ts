@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { drawLogo } from '../../src/report/draw/picture.ts';
 import { type ReportLook, USUAL_LOOK } from '../../src/report/look.ts';
-import { renderDigest, renderFlowReport, renderFullReport } from '../../src/report/render.ts';
+import { renderFullReport } from '../../src/report/render.ts';
 import { buildSampleDay } from '../../src/report/sample-day.ts';
-import { DIGEST, OPTIONS, pickDay } from './days.ts';
+import { DIGEST, OPTIONS, pickDay, renderDigest, renderFlowReport } from './days.ts';
 import { createSvgLogo } from './logos.ts';
 import { createReport } from './model-fixture.ts';
 

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SHOWN_WIDTH } from '../../src/report/draw/chart.ts';
-import { type RenderedReport, renderDigest, renderFlowReport } from '../../src/report/render.ts';
-import { DAYS, HOSTILE, OPTIONS, pickDay } from './days.ts';
+import type { RenderedReport } from '../../src/report/render.ts';
+import { DAYS, HOSTILE, OPTIONS, pickDay, renderDigest, renderFlowReport } from './days.ts';
 import { TEMPLATES } from './drop-file.ts';
 import { createReport, createSymbolExposure, createSymbolFlow, createUnusual } from './model-fixture.ts';
 
