@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { openArchive } from '../../src/archive/archive.ts';
+import { describeWorkers, openArchive } from '../../src/archive/archive.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../src/core/machine.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
@@ -92,11 +92,12 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
   const { store, access, location, env } = place;
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-bench-archive-')));
   const others = listChildren();
+  const workers = openWorkerPool({ ...describeWorkers(folder), command: WORKER_COMMAND });
   const archive = await openArchive({
     ...{ store, access, datasets: [YEAR_DATASET], types: 'typed' as const, lastSession, folder },
     maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
     signal: new AbortController().signal,
-    openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
+    workers,
   });
   const pids = [process.pid, ...listChildren().filter((pid) => !others.includes(pid))];
   const path = join(folder, 'answer');
@@ -125,7 +126,7 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
       return await readAnswer(started);
     },
     async close() {
-      await archive.close();
+      await (await workers).close();
       await rm(folder, { recursive: true, force: true });
     },
   };

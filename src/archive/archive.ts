@@ -59,8 +59,8 @@ interface ArchiveOptions {
   readonly signal: AbortSignal;
   /** Answers in place of this machine; the caller closes its engine. */
   readonly server?: ArchiveServerOptions | undefined;
-  /** The archive closes the pool. @param options see `describeWorkers` */
-  openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
+  /** The engine of this machine, by `describeWorkers`; the caller closes it, also in the middle of a statement. */
+  readonly workers: Promise<EnginePool>;
 }
 
 interface ArchiveQuery {
@@ -95,7 +95,7 @@ export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
 
-/** The pool of an archive in `folder`, for a caller that starts its process before it has found the store. */
+/** The pool of an archive in `folder`, which a caller starts before it has found the store. */
 export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'command'> {
   return { folder: join(folder, 'engine'), size: 1, maxWaiting: 1, maxResultBytes: MAX_MESSAGE_BYTES };
 }
@@ -107,7 +107,7 @@ export async function openArchive(options: ArchiveOptions) {
   const { signal, store, access, datasets, trades, types, families, lastSession, calendar } = options;
   const server = options.server && (await openArchiveServer(access, options.server));
   const files = await openStoreFiles(access, options.folder);
-  const pool = await options.openWorkers(describeWorkers(options.folder));
+  const pool = await options.workers;
   const asker = { owner: OWNER, signal };
   const views = new StatementViews();
   const known = listTables(datasets, trades);
@@ -117,18 +117,10 @@ export async function openArchive(options: ArchiveOptions) {
   const watches = new Map(datasets.map((dataset) => [dataset, watchSealed(store, dataset)]));
   // Above the first limit the statement fails, so the machine does not run out of memory.
   const limits = { max_memory_usage: options.maxMemoryBytes, ...files.threads };
-  const guard = await openViews().catch(async (error: unknown) => {
-    await pool.close();
-    throw error;
-  });
-  /** Ends the engine's process, even in the middle of a statement. */
-  return { query, close: () => pool.close() };
-
-  async function openViews() {
-    // At once: a name of a database is refused in statements only if the engine has it.
-    await pool.use(asker, (engine) => views.prepare(engine));
-    return await openGuard(pool, views.databases, [], names);
-  }
+  // At once: a name of a database is refused in statements only if the engine has it.
+  await pool.use(asker, (engine) => views.prepare(engine));
+  const guard = await openGuard(pool, views.databases, [], names);
+  return { query };
 
   /**
    * Writes the answer of one statement to a file. Each statement lists the sealed dates again.
@@ -158,10 +150,7 @@ export async function openArchive(options: ArchiveOptions) {
       known.filter(({ name }) => named.has(name)),
       {
         ...{ store, datasets, types, families, engine: server ?? engine, files: server?.files ?? files },
-        openSealed: async (dataset) => {
-          const watch = watches.get(dataset) ?? watchSealed(store, dataset);
-          return await watch.listSome();
-        },
+        openSealed: (dataset) => (watches.get(dataset) ?? watchSealed(store, dataset)).listSome(),
       },
     );
     const run = async (reads: readonly TableRead[]) => {

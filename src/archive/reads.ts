@@ -170,6 +170,9 @@ type DateTest = (date: string) => boolean | undefined;
 function readDateTest(node: TreeNode, id: number): DateTest {
   const called = calledOf(node);
   const args = argumentsOf(node);
+  const column = columnOf(args[0]);
+  const operands = column?.source === id ? readDates(column, args[1]) : undefined;
+  const prefix = operands?.[0];
   const tests = () => args.map((argument) => readDateTest(argument, id));
   switch (called) {
     case 'and':
@@ -184,16 +187,12 @@ function readDateTest(node: TreeNode, id: number): DateTest {
       };
     }
     case 'in':
-    case 'notIn': {
-      const list = readOperands(args[0], args[1], 'date', id);
-      return (date) => list && list.includes(date) === (called === 'in');
-    }
-    case 'startsWith': {
-      const [prefix] = readOperands(args[0], args[1], 'date', id) ?? [];
+    case 'notIn':
+      return (date) => operands && operands.includes(date) === (called === 'in');
+    case 'startsWith':
       return (date) => (prefix === undefined ? undefined : date.startsWith(prefix));
-    }
     default: {
-      const comparison = readComparison(node, 'date', id);
+      const comparison = readComparison(node, id, readDates);
       return (date) => comparison && OPERATORS[comparison.operator].holds(date, comparison.value);
     }
   }
@@ -213,7 +212,7 @@ function boundTime(node: TreeNode, id: number): TimeBounds {
   const called = calledOf(node);
   if (called === 'and') return bounds().reduce(intersect, UNBOUNDED);
   if (called === 'or') return bounds().reduce(unite);
-  const comparison = readComparison(node, 'time', id);
+  const comparison = readComparison(node, id, readTexts('time'));
   if (comparison === undefined) return UNBOUNDED;
   const { value, operator } = comparison;
   const { isAtLeast, isAtMost } = OPERATORS[operator];
@@ -222,13 +221,11 @@ function boundTime(node: TreeNode, id: number): TimeBounds {
 
 function listNumberConditions(node: TreeNode, id: number): readonly Comparison[] {
   if (calledOf(node) === 'and') return argumentsOf(node).flatMap((argument) => listNumberConditions(argument, id));
-  const operator = operatorOf(node);
-  const [left, right] = argumentsOf(node);
-  const isMirrored = numberTextOf(left) !== undefined;
-  const column = columnOf(isMirrored ? right : left);
-  const value = numberTextOf(isMirrored ? left : right);
-  if (operator === undefined || column?.source !== id || value === undefined) return [];
-  return [{ column: column.name, operator: isMirrored ? OPERATORS[operator].mirrored : operator, value }];
+  const comparison = readComparison(node, id, (_, other) => {
+    const value = numberTextOf(other);
+    return value === undefined ? undefined : [value];
+  });
+  return comparison === undefined ? [] : [comparison];
 }
 
 type Operator = 'equals' | 'notEquals' | 'less' | 'lessOrEquals' | 'greater' | 'greaterOrEquals';
@@ -261,11 +258,6 @@ const OPERATORS: Readonly<Record<Operator, OperatorRow>> = {
   greaterOrEquals: { sign: '>=', mirrored: 'lessOrEquals', holds: (a, b) => !isBefore(a, b), isAtLeast: true },
 };
 
-function operatorOf(node: TreeNode): Operator | undefined {
-  const called = calledOf(node) ?? '';
-  return Object.hasOwn(OPERATORS, called) ? (called as Operator) : undefined; // A key of the table.
-}
-
 /**
  * The conditions on `columns` that are numbers in the files. The view has them first: the engine decodes a few pages of
  * texts after them, but all of the texts before them.
@@ -279,40 +271,40 @@ export function describeNumbers({ numbers }: TableRead, columns: readonly Archiv
   });
 }
 
-/** Reads a comparison of a column with one literal, in either order. */
-function readComparison(node: TreeNode, column: string, id: number): Comparison | undefined {
-  const operator = operatorOf(node);
+/** Reads a comparison of a column of the table with one literal, in either order. */
+function readComparison(node: TreeNode, id: number, read: ReadOperands): Comparison | undefined {
+  const called = calledOf(node) ?? '';
+  if (!Object.hasOwn(OPERATORS, called)) return undefined;
+  const operator = called as Operator; // A key of the table.
   const [left, right] = argumentsOf(node);
-  const isMirrored = isColumn(right, column, id);
-  const [value, ...more] =
-    (isMirrored ? readOperands(right, left, column, id) : readOperands(left, right, column, id)) ?? [];
-  if (operator === undefined || value === undefined || more.length > 0) return undefined;
-  return { column, operator: isMirrored ? OPERATORS[operator].mirrored : operator, value };
+  const { mirrored } = OPERATORS[operator];
+  for (const [side, other, meant] of [[left, right, operator] as const, [right, left, mirrored] as const]) {
+    const column = columnOf(side);
+    const [value, ...more] = (column?.source === id && read(column, other)) || [];
+    if (column && value !== undefined && more.length === 0) return { column: column.name, operator: meant, value };
+  }
+  return undefined;
 }
 
-/**
- * The values that the column `name` is compared with, as texts in whose order its values stand. A typed column reads a text
- * in many ways; only those count that are written as the column's own values are.
- */
-function readOperands(
-  node: TreeNode | undefined,
+/** The values that a column is compared with, as texts in whose order its values stand; `undefined`: not understood. */
+type ReadOperands = (
+  column: NonNullable<ReturnType<typeof columnOf>>,
   operand: TreeNode | undefined,
-  name: string,
-  id: number,
-): readonly string[] | undefined {
-  const type = isColumn(node, name, id) ? columnOf(node)?.type : undefined;
-  if (type === 'String') return textsOf(operand);
-  if (type !== 'Date32' && type !== 'DateTime64(6)') return undefined;
-  const moment = momentOf(operand);
-  const texts = moment === undefined ? textsOf(operand) : [moment];
-  const isOwn = (text: string) => completeTime(text) !== undefined && (type !== 'Date32' || text.length === 10);
-  return texts?.every(isOwn) ? texts : undefined;
-}
+) => readonly string[] | undefined;
 
-function isColumn(node: TreeNode | undefined, name: string, id: number): boolean {
-  const column = columnOf(node);
-  return column?.name === name && column.source === id;
-}
+/** A typed column reads a text in many ways; only those count that are written as the column's own values are. */
+const readTexts =
+  (wanted: 'date' | 'time'): ReadOperands =>
+  ({ name, type }, operand) => {
+    if (name !== wanted) return undefined;
+    if (type === 'String') return textsOf(operand);
+    if (type !== 'Date32' && type !== 'DateTime64(6)') return undefined;
+    const moment = momentOf(operand);
+    const texts = moment === undefined ? textsOf(operand) : [moment];
+    const isOwn = (text: string) => completeTime(text) !== undefined && (type !== 'Date32' || text.length === 10);
+    return texts?.every(isOwn) ? texts : undefined;
+  };
+const readDates = readTexts('date');
 
 /** Bounds of rows that satisfy both. */
 function intersect(a: TimeBounds, b: TimeBounds): TimeBounds {

@@ -4,7 +4,13 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Archive, type ArchiveAnswer, openArchive, type ReadCost } from '../../src/archive/archive.ts';
+import {
+  type Archive,
+  type ArchiveAnswer,
+  describeWorkers,
+  openArchive,
+  type ReadCost,
+} from '../../src/archive/archive.ts';
 import type { AnswerTypes } from '../../src/archive/archive-column.ts';
 import type { ArchiveServerOptions } from '../../src/archive/archive-server.ts';
 import type { Coverage } from '../../src/archive/coverage.ts';
@@ -53,6 +59,8 @@ export async function openTestArchive(
   } = {},
 ): Promise<TestArchive> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-archive-')));
+  const workers = openWorkerPool({ ...describeWorkers(folder), command: WORKER_COMMAND });
+  const close = async () => await (await workers).close();
   const archive = await openArchive({
     store,
     access,
@@ -64,7 +72,10 @@ export async function openTestArchive(
     maxMemoryBytes: MAX_MEMORY_BYTES,
     server: given.server,
     signal: given.signal ?? new AbortController().signal,
-    openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
+    workers,
+  }).catch(async (error: unknown) => {
+    await close();
+    throw error;
   });
   const answer = async (sql: string, format: OutputFormat) => {
     const path = join(folder, randomUUID());
@@ -81,7 +92,7 @@ export async function openTestArchive(
     },
     bytes: async (sql: string, format: OutputFormat) => (await answer(sql, format)).bytes,
     stop: async () => {
-      await archive.close();
+      await close();
       await rm(folder, { recursive: true, force: true });
     },
   });

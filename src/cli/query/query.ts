@@ -63,7 +63,7 @@ export async function query(cli: Cli, { argument, options }: Call<'query'>): Act
         maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
         signal,
         server,
-        openWorkers: () => workers,
+        workers,
       });
       const answer = await archive.query({ sql, format: output.format, path });
       await declareTimes(output.format, path, answer.columns, signal);
