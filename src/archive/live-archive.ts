@@ -6,7 +6,7 @@
  */
 import { elapsedMs, systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
-import { type EngineSettings, formatSettings } from '../engine/literal.ts';
+import type { EngineSettings } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import type { Store, StoreAccess } from '../store/store.ts';
 import { openStoreFiles } from './drop-files.ts';
@@ -22,14 +22,6 @@ interface LiveArchiveOptions {
   readAccess(): Promise<StoreAccess>;
   /** Absolute path of a folder that only this archive uses. */
   readonly folder: string;
-}
-
-/** A statement that the guard admitted. */
-interface LiveStatement {
-  readonly text: string;
-  readonly settings: EngineSettings;
-  /** ClickHouse's name of the format of its rows. */
-  readonly format: string;
 }
 
 /** Temporary credentials live for an hour or more. */
@@ -68,12 +60,14 @@ export async function openLiveArchive({ store, dataset, readAccess, folder }: Li
   }
 
   /**
-   * Runs a statement to its end; when it resolves, the query has succeeded over one set of sealed revisions.
+   * Runs a statement that the guard admitted to its end; when it resolves, the query has succeeded over one set of sealed
+   * revisions.
    * @throws EngineFault; Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_CHANGING`, StoreFault
    */
   async function stream(
     engine: PooledEngine,
-    { text, settings, format }: LiveStatement,
+    text: string,
+    run: () => Promise<AsyncIterable<Uint8Array>>,
   ): Promise<AsyncIterable<Uint8Array>> {
     const untilMs = elapsedMs(systemClock) + RETRY_MS;
     for (;;) {
@@ -93,7 +87,7 @@ export async function openLiveArchive({ store, dataset, readAccess, folder }: Li
         for (const table of tables) await table.narrow(reads, note);
         await views.show(engine, text, tables);
         dates = [...new Set(tables.flatMap(({ touched }) => touched.map(({ date }) => date)))];
-        const pieces = await engine.stream(`${text} ${formatSettings(settings)}`, format);
+        const pieces = await run();
         if (await watch.isUnchanged(sealed, dates)) return pieces;
       } catch (error) {
         // A file that was replaced while it was read looks damaged.

@@ -95,13 +95,11 @@ export async function openArchiveBackend(
   return {
     pool,
     parser,
-    dataset: {
-      databases: archive.databases,
-      // To count them, the manifests of all years would have to be read.
-      rows: null,
-      lookbackDays: undefined,
-      stream: (engine, statement) => archive.stream(engine, statement),
-    },
+    databases: archive.databases,
+    // To count them, the manifests of all years would have to be read.
+    rows: null,
+    lookbackDays: undefined,
+    stream: archive.stream,
     snapshots: undefined,
     settings: LIVE_SETTINGS,
   };

@@ -39,6 +39,8 @@ export interface TurnLimits {
   readonly size: number;
   /** Tasks that may wait for an engine; more are refused. */
   readonly maxWaiting: number;
+  /** Called with the engine of each task before it. @throws what the task then fails with */
+  readonly prepare?: ((engine: PooledEngine) => Promise<void>) | undefined;
 }
 
 /** Runs the statements of one slot. */
@@ -68,6 +70,7 @@ export class EnginePool {
   /** Engines that can work concurrently. */
   readonly size: number;
   readonly #maxWaiting: number;
+  readonly #prepare: TurnLimits['prepare'];
   readonly #lanes: Lanes;
   /** By slot: its owner. */
   readonly #holders: (string | undefined)[];
@@ -77,9 +80,10 @@ export class EnginePool {
   readonly #running = new Map<AbortController, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor({ size, maxWaiting }: TurnLimits, lanes: Lanes) {
+  constructor({ size, maxWaiting, prepare }: TurnLimits, lanes: Lanes) {
     this.size = size;
     this.#maxWaiting = maxWaiting;
+    this.#prepare = prepare;
     this.#lanes = lanes;
     this.#holders = Array.from({ length: size }, () => undefined);
   }
@@ -131,8 +135,12 @@ export class EnginePool {
   async #run<T>(slot: number, act: (engine: PooledEngine) => Promise<T>, signal: AbortSignal): Promise<T> {
     const lane = await this.#lanes.open(slot);
     const { engine, end } = beginTask(lane);
+    const task = async () => {
+      await this.#prepare?.(engine);
+      return await act(engine);
+    };
     try {
-      return await untilAborted(act(engine), signal);
+      return await untilAborted(task(), signal);
     } finally {
       await lane.settle(end());
       // At once, so that the next task need not wait for it; that task reports a failed start.

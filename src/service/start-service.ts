@@ -75,8 +75,9 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
     const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
     const onRestart = () => metrics.countEngineRestart();
-    const startEngines = async (place: string, size: number, keep = false) => {
-      const engines = await openWorkerPool({ ...limits, command: parts.command, onRestart, folder: place, size, keep });
+    const startEngines: BackendParts['startEngines'] = async (place, size, more) => {
+      const { command } = parts;
+      const engines = await openWorkerPool({ ...limits, ...more, command, onRestart, folder: place, size });
       closers.push(() => engines.close());
       return engines;
     };
@@ -86,11 +87,10 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
       : parts.clickhouse
         ? await (await import('./data/server-backend.ts')).openServerBackend(options, given, parts.clickhouse)
         : await openLocalBackend(options, given);
-    const { dataset, pool, snapshots } = backend;
-    metrics.watchBackend(pool, dataset);
-    const guard = await openGuard(backend.parser, dataset.databases, backend.capabilities?.functions);
+    const { lookbackDays, pool, rows, snapshots } = backend;
+    metrics.watchBackend(backend);
+    const guard = await openGuard(backend.parser, backend.databases, backend.capabilities?.functions);
     const run = createQueryRunner(backend, guard, options.scanLimit);
-    const { lookbackDays } = dataset;
     const rowLimits = { ...options, lookbackDays };
     const sessions = createSessions(clock, keys.ring, options.secureCookies);
     const portal = createPortal(gate, run, rowLimits);
@@ -117,7 +117,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
       /** Base URLs of the main entry point and of the separate one. */
       url,
       portalUrl,
-      rows: dataset.rows,
+      rows,
       close,
     };
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Keys: how they are made, hashed, told apart and replaced. */
+/** Keys: how they are made, hashed and told apart. That a replaced key is forgotten is in `serve-keys.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
 import { buildEntry, createKey, hashKey } from '../../src/service/access/key-file.ts';
@@ -28,16 +28,6 @@ describe('a key ring', () => {
     expect(ring.find(caller?.id ?? '')).toBe(caller);
     expect(ring.find('000000000000')).toBeUndefined();
     expect(ring.find('__proto__')).toBeUndefined();
-  });
-
-  test('forgets a replaced key at once, and gives a kept one its new rights', () => {
-    const ring = new KeyRing([entry('cus_one', 'one'), entry('cus_two', 'two')]);
-    const gone = ring.identify('cus_one')?.id ?? '';
-    ring.replace([buildEntry(hashKey('cus_two'), { name: 'two', historical: 'none', realtime: true })]);
-    expect(ring.identify('cus_one')).toBeUndefined();
-    expect(ring.find(gone)).toBeUndefined();
-    expect(ring.identify('cus_two')).toMatchObject({ historical: 'none', realtime: true });
-    expect(ring.list().map(({ name }) => name)).toEqual(['two']);
   });
 });
 

@@ -5,7 +5,7 @@
  */
 import { describe, expect, test, vi } from 'vitest';
 import type { PooledEngine, PoolRequest } from '../../src/engine/pool.ts';
-import type { AdmittedStatement, Backend } from '../../src/service/backend.ts';
+import type { Backend } from '../../src/service/backend.ts';
 import { createQueryRunner, writeRows } from '../../src/service/historical/query-runner.ts';
 
 /** Line ends, quotes and commas inside of values, an empty value, and characters of one to four bytes. */
@@ -137,17 +137,15 @@ function startRunner() {
         use: async <T>(_asker: PoolRequest, task: (engine: PooledEngine) => Promise<T>) =>
           await task({} as PooledEngine),
       },
-      dataset: {
-        async stream(_engine: PooledEngine, { text }: AdmittedStatement) {
-          const query = Number(text);
-          return (async function* () {
-            if (query < 0) {
-              yield* cut(LINES, toLines(ROWS.slice(0, 1)).length);
-              throw new RangeError('the engine is gone');
-            }
-            for (given[query] = 0; (given[query] ?? 0) < PIECES; given[query] = (given[query] ?? 0) + 1) yield PIECE;
-          })();
-        },
+      async stream(_engine: PooledEngine, text: string) {
+        const query = Number(text);
+        return (async function* () {
+          if (query < 0) {
+            yield* cut(LINES, toLines(ROWS.slice(0, 1)).length);
+            throw new RangeError('the engine is gone');
+          }
+          for (given[query] = 0; (given[query] ?? 0) < PIECES; given[query] = (given[query] ?? 0) + 1) yield PIECE;
+        })();
       },
     } as unknown as Backend,
     {

@@ -251,7 +251,7 @@ describe('the present engine, with the users of docs/service.md', () => {
     'CREATE TABLE flowdrop.mine (id String) ENGINE = Memory',
     "SELECT * FROM file('/etc/hostname', LineAsString)",
     "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)",
-    'SELECT * FROM flowdrop_data.first_times',
+    'SELECT * FROM flowdrop_data.session_times',
   ])('%s is refused', async (sql) => {
     await expect(reader.rows(sql)).rejects.toMatchObject({ clickhouseCode: 497 });
   });

@@ -11,7 +11,7 @@ import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
 import type { Caller } from '../../src/service/access/key-file.ts';
 import { loadChainFile } from '../../src/service/data/chain-file.ts';
-import { findDataFile, TEXT_FILES } from '../../src/service/data/data-file.ts';
+import { findDataFile } from '../../src/service/data/data-file.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/tables.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
@@ -86,7 +86,8 @@ export async function openBench(): Promise<Bench> {
   );
   // A view, so that it follows the tests; the service keeps a table.
   await engine.command(
-    `CREATE VIEW ${tables.dates} AS SELECT date, min(time) AS first_time FROM ${tables.trades} GROUP BY date`,
+    `CREATE VIEW ${tables.dates} AS SELECT date, min(time) AS first_time, max(time) AS last_time
+     FROM ${tables.trades} GROUP BY date`,
   );
   let trouble: PoolTrouble | undefined;
   let [tasks, aborted, nowMs] = [0, 0, 0];
@@ -138,8 +139,7 @@ export async function openBench(): Promise<Bench> {
     setNow: (instant) => {
       nowMs = Date.parse(instant);
     },
-    createReader: (earliest = '2000-01-01') =>
-      createSnapshotReader(pool, { tables, earliest, delayMs: 0, prepare: async () => {} }, clock),
+    createReader: (earliest = '2000-01-01') => createSnapshotReader(pool, { tables, earliest, delayMs: 0 }, clock),
     insert: async (trades) => {
       const payload = Buffer.from(trades.map((trade) => JSON.stringify(trade)).join('\n'));
       await engine.insert({ table: 'bench.trades', format: 'JSONEachRow', payload });
@@ -166,7 +166,7 @@ export async function loadChain(
   file: string,
 ): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const insertSql = (select: string) => `INSERT INTO ${tables.chains} SELECT *, 'test' FROM (${select})`;
-  await loadChainFile(await findDataFile(file, TEXT_FILES), { engine, scratch: 'bench.scratch', insertSql });
+  await loadChainFile(await findDataFile(file), { engine, scratch: 'bench.scratch', insertSql });
   return await engine.rows(
     `SELECT symbol, date, as_of, any(spot) AS spot, count() AS contracts FROM ${tables.chains}
      GROUP BY symbol, date, as_of ORDER BY symbol, date, as_of`,

@@ -1,4 +1,4 @@
-/** What snapshots are kept, shared and given up: the cache alone, with values made by the test. */
+/** Which snapshots are kept: the cache alone, with values made by the test. What callers share is in `chain.test.ts`. */
 import { expect, test } from 'vitest';
 import { SnapshotCache } from '../../src/service/snapshot/snapshot.ts';
 
@@ -42,32 +42,11 @@ test('a value heavier than all may weigh is answered, not kept, and drives no ot
   expect(computed).toEqual(['a', 'heavy', 'heavy']);
 });
 
-test('callers who wait for one value get the same, computed once', async () => {
-  const { computed, get } = createCache();
-  const [first, second] = await Promise.all([get('a', 1), get('a', 1)]);
-  expect(first).toBe(second);
-  expect(computed).toEqual(['a']);
-});
-
 test('a failure reaches every caller and is not kept', async () => {
   const { cache, get } = createCache();
   const fail = () => cache.get('a', never, () => Promise.reject(new RangeError('once')));
   const results = await Promise.allSettled([fail(), fail()]);
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-  expect(await get('a', 1)).toEqual({ size: 1 });
-});
-
-test('a caller who comes after the last one left has the value computed anew', async () => {
-  const { cache, get } = createCache();
-  const caller = new AbortController();
-  let given: AbortSignal | undefined;
-  const left = cache.get('a', caller.signal, (signal) => {
-    given = signal;
-    return new Promise(() => {});
-  });
-  caller.abort(new RangeError('gone'));
-  await expect(left).rejects.toThrow('gone');
-  expect(given?.aborted).toBe(true);
   expect(await get('a', 1)).toEqual({ size: 1 });
 });
 

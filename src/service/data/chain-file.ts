@@ -6,7 +6,7 @@
  */
 import { SYMBOL_TAIL } from '../../api-contract/trade.ts';
 import { sessionCloseSecond } from '../../calendar/session.ts';
-import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
+import { formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../backend.ts';
 import { assertCells, type CellCheck, type InputFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
@@ -113,8 +113,6 @@ const STRIKE_CELL = COLUMNS.indexOf('Strike') + 1;
 /** Whether a line names the columns of a page. */
 const isColumnLine = (line: string) => line.startsWith('Expiration Date,Calls,');
 
-const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
-
 /**
  * Checks a page.
  * @param head the file's first lines
@@ -189,18 +187,16 @@ function parseHeading(file: string, head: readonly string[]) {
  * has also written `February 5 2022, 8:26 PM EST`.
  */
 function parsePageDate(text: string): number | undefined {
-  const match =
-    /^([A-Z][a-z]{2})[a-z]*\.? (\d{1,2}),? (\d{4})(?:(?:,| at|, at)? (\d{1,2}):(\d{2}) ?([AP])\.?M\.?(?: E[SD]?T)?)?\s*$/i.exec(
+  const [, month, day, year, time = '12:00', half = 'A'] =
+    /^([A-Z][a-z]{2})[a-z]*\.? (\d{1,2}),? (\d{4})(?:(?:,| at|, at)? (\d{1,2}:\d{2}) ?([AP])\.?M\.?(?: E[SD]?T)?)?\s*$/i.exec(
       text,
-    );
-  if (!match) return undefined;
-  const [, month = '', day = '', year = '', hour, minute, half] = match;
-  const number = MONTHS.indexOf(month.toLowerCase()) + 1;
-  const date = `${year}-${String(number).padStart(2, '0')}-${day.padStart(2, '0')}`;
-  if (!isDate(date)) return undefined;
-  if (hour === undefined) return parseWallClock(date, sessionCloseSecond(date));
-  const hours = (Number(hour) % 12) + (half?.toUpperCase() === 'P' ? 12 : 0);
-  return parseWallClock(date, hours * 3600 + Number(minute) * 60);
+    ) ?? [];
+  // As if in UTC; of 31 June it makes 1 July.
+  const wall = new Date(`${month} ${day}, ${year} ${time} ${half}M UTC`);
+  if (Number.isNaN(wall.getTime()) || wall.getUTCDate() !== Number(day)) return undefined;
+  const date = wall.toISOString().slice(0, 10);
+  const hasTime = /\d:\d/.test(text);
+  return parseWallClock(date, hasTime ? (wall.getTime() % 86_400_000) / 1_000 : sessionCloseSecond(date));
 }
 
 /** @param shift distance in cells from the call columns to the columns of this side */

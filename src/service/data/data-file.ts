@@ -19,27 +19,20 @@ export interface InputFile {
   readonly format: 'JSONEachRow' | 'CSVWithNames' | 'Parquet';
 }
 
-interface Formats {
-  /** Patterns of file names. */
-  readonly patterns: readonly (readonly [RegExp, InputFile['format']])[];
-  readonly names: string;
-}
-
-const TEXTS = [
+const FORMATS = [
   [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
   [/\.csv(\.gz)?$/i, 'CSVWithNames'],
+  [/\.parquet$/i, 'Parquet'],
 ] as const;
-export const TEXT_FILES: Formats = { patterns: TEXTS, names: '.ndjson, .jsonl or .csv (each also with .gz)' };
-export const DATA_FILES: Formats = {
-  patterns: [...TEXTS, [/\.parquet$/i, 'Parquet']],
-  names: '.ndjson, .jsonl, .csv (each also with .gz) or .parquet',
-};
 
 /** @throws Fault `DATA_INVALID` when the name does not end in an allowed format, `DATA_UNREADABLE` (kind `usage`) */
-export async function findDataFile(name: string, allowed: Formats): Promise<InputFile> {
-  const format = allowed.patterns.find(([pattern]) => pattern.test(name))?.[1];
-  if (format === undefined) {
-    throw invalidData(`${name}: the format comes from the file name, which must end in ${allowed.names}`);
+export async function findDataFile(name: string, allowsParquet = false): Promise<InputFile> {
+  const format = FORMATS.find(([pattern]) => pattern.test(name))?.[1];
+  if (format === undefined || (format === 'Parquet' && !allowsParquet)) {
+    const allowed = allowsParquet
+      ? '.ndjson, .jsonl, .csv (each also with .gz) or .parquet'
+      : '.ndjson, .jsonl or .csv (each also with .gz)';
+    throw invalidData(`${name}: the format comes from the file name, which must end in ${allowed}`);
   }
   const path = resolve(name);
   await access(path).catch((cause: unknown) => {

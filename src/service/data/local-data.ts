@@ -22,21 +22,13 @@ import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { hashFile, readFileIfExists, writeWholeFile } from '../../core/atomic-file.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
-import { formatSettings, quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
-import type {
-  AdmittedStatement,
-  Backend,
-  BackendParts,
-  Dataset,
-  LoadTarget,
-  SnapshotDataset,
-  StatementRunner,
-} from '../backend.ts';
+import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { PooledEngine } from '../../engine/pool.ts';
+import { type Backend, type BackendParts, type LoadTarget, runOn, type StatementRunner } from '../backend.ts';
 import { generateSession, listClosedSessions, planRows } from '../generate/generate.ts';
 import type { ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
-import { DATA_FILES, findDataFile, type InputFile, loadTradeFile, TEXT_FILES } from './data-file.ts';
+import { findDataFile, type InputFile, loadTradeFile } from './data-file.ts';
 import { granularityFor, listSortColumns, STORED_TABLES, type StoredTable } from './tables.ts';
 
 /** The catalog of the folder: which sources were loaded completely, and how the tables are built. */
@@ -53,8 +45,8 @@ const catalogSchema = z.object({
       name: z.string(),
       table: z.enum(['trades', 'chains']),
       rows: z.number().int(),
-      /** Dates of the source, each with the time of its first trade. */
-      dates: z.array(z.object({ date: z.string(), first_time: z.string() })),
+      /** Dates of the source, each with the times of its first and last trade. */
+      dates: z.array(z.object({ date: z.string(), first_time: z.string(), last_time: z.string() })),
     }),
   ),
 });
@@ -73,7 +65,7 @@ const [ALL_TRADES, LATEST_TRADES] = TABLES;
 /** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
 export async function openLocalBackend(options: ServiceOptions, parts: BackendParts): Promise<Backend> {
   const folder = options.dataDir ?? join(parts.folder, 'data');
-  const writer = await parts.startEngines(join(folder, 'writer'), 1, true);
+  const writer = await parts.startEngines(join(folder, 'writer'), 1, { keep: true });
   const data = await openLocalData(runOn(writer), folder, options, parts.clock);
   const { granularity } = data;
   if (granularity > granularityFor(options.scanLimit)) {
@@ -84,17 +76,16 @@ export async function openLocalBackend(options: ServiceOptions, parts: BackendPa
   }
   await fill(data, options, parts);
   await data.detach();
+  const { databases, earliest, prepare, rows, tables } = data;
   const size = options.concurrency;
-  const pool = await parts.startEngines(join(parts.folder, 'workers'), size);
+  const pool = await parts.startEngines(join(parts.folder, 'workers'), size, { prepare });
   // Mount the data in each process now, so that the first caller does not wait for it.
   const signal = new AbortController().signal;
-  await Promise.all(
-    Array.from({ length: size }, (_, number) =>
-      pool.use({ owner: `start ${number}`, signal }, (engine) => data.prepare(engine)),
-    ),
-  );
+  const owners = Array.from({ length: size }, (_, number) => `start ${number}`);
+  await Promise.all(owners.map((owner) => pool.use({ owner, signal }, async () => {})));
   await data.confirm(runOn(pool));
-  return { pool, parser: writer, dataset: data, snapshots: data };
+  const snapshots = { tables, delayMs: 0, earliest };
+  return { pool, parser: writer, databases, rows, lookbackDays: LOOKBACK_DAYS, snapshots };
 }
 
 async function fill(data: LocalData, options: ServiceOptions, { clock, log }: BackendParts): Promise<void> {
@@ -107,11 +98,11 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Ba
     return await data.load(source, (target) => insert(file, target));
   };
   for (const file of options.data) {
-    const isNew = await load('trades', await findDataFile(file, DATA_FILES), loadTradeFile);
+    const isNew = await load('trades', await findDataFile(file, true), loadTradeFile);
     log.info({ event: 'loaded', file, isNew }, `loaded ${file}`);
   }
   for (const chain of options.chain) {
-    const isNew = await load('chains', await findDataFile(chain, TEXT_FILES), loadChainFile);
+    const isNew = await load('chains', await findDataFile(chain), loadChainFile);
     log.info({ event: 'loaded', chain, isNew }, `loaded ${chain}`);
   }
   const { seed } = options;
@@ -127,14 +118,6 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Ba
     );
     log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);
   }
-}
-
-function runOn(pool: EnginePool): StatementRunner {
-  const request = { owner: 'loader', signal: new AbortController().signal };
-  return {
-    rows: (sql) => pool.use(request, (engine) => engine.rows(sql)),
-    command: (sql) => pool.use(request, (engine) => engine.command(sql)),
-  };
 }
 
 type DataOptions = Pick<ServiceOptions, 'earliest' | 'order' | 'scanLimit'>;
@@ -157,9 +140,8 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
   await attach();
   return {
     tables,
+    /** No query may contain their names. */
     databases: [hidden, visible],
-    delayMs: 0,
-    lookbackDays: LOOKBACK_DAYS,
     /** Rows per granule of the index. */
     granularity: catalog.granularity,
     get rows(): number {
@@ -192,13 +174,13 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
         scratch: 'default.scratch',
         insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
       });
-      const firstTime = table === 'trades' ? 'min(time)' : "''";
-      const found = await writer.rows<{ date: string; first_time: string; rows: number }>(
-        `SELECT date, ${firstTime} AS first_time, count() AS rows FROM ${quoted}
+      const time = table === 'trades' ? 'time' : "''";
+      const found = await writer.rows<Source['dates'][number] & { readonly rows: number }>(
+        `SELECT date, min(${time}) AS first_time, max(${time}) AS last_time, count() AS rows FROM ${quoted}
          WHERE ${SOURCE_COLUMN} = ${quoteString(id)} GROUP BY date ORDER BY date`,
       );
       const rows = found.reduce((sum, date) => sum + date.rows, 0);
-      const dates = found.map(({ date, first_time }) => ({ date, first_time }));
+      const dates = found.map(({ rows: _, ...date }) => date);
       pending = [...pending, { ...source, rows, dates }];
       return true;
     },
@@ -238,11 +220,7 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
     },
 
     prepare,
-    async stream(engine: PooledEngine, { text, settings, format }: AdmittedStatement) {
-      await prepare(engine);
-      return await engine.stream(`${text} ${formatSettings(settings)}`, format);
-    },
-  } satisfies Dataset & SnapshotDataset & Record<string, unknown>;
+  };
 
   function listSources(): readonly Source[] {
     return [...catalog.sources, ...pending];
@@ -254,6 +232,7 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
     return options.earliest ?? [EARLIEST_DATE, ...dates].sort()[0] ?? EARLIEST_DATE;
   }
 
+  /** Before each task: tables, views, and the bounds of the views at the service's present time. */
   async function prepare(engine: PooledEngine): Promise<void> {
     const offsetMs = Math.round(clock.now() - systemClock.now());
     const known = offsets.get(engine.state);
@@ -286,15 +265,16 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
     for (const table of STORED_TABLES) {
       await engine.command(`CREATE TABLE ${tables[table.name]} ${definitionSql(table, true)}`);
     }
-    await engine.command(`CREATE TABLE ${tables.dates} (date String, first_time String) ENGINE = Memory`);
+    const columns = 'date String, first_time String, last_time String';
+    await engine.command(`CREATE TABLE ${tables.dates} (${columns}) ENGINE = Memory`);
     const values = listSources()
       .filter((source) => source.table === 'trades')
       .flatMap(({ dates }) => dates)
-      .map(({ date, first_time }) => `(${quoteString(date)}, ${quoteString(first_time)})`);
+      .map(({ date, first_time, last_time }) => `(${[date, first_time, last_time].map(quoteString).join(', ')})`);
     if (values.length > 0) {
       await engine.command(
-        `INSERT INTO ${tables.dates} SELECT date, min(first_time)
-         FROM values('date String, first_time String', ${values.join(', ')}) GROUP BY date`,
+        `INSERT INTO ${tables.dates} SELECT date, min(first_time), max(last_time)
+         FROM values('${columns}', ${values.join(', ')}) GROUP BY date`,
       );
     }
     // Unqualified names resolve here. In the default database of the embedded engine they would be file names.

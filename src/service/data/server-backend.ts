@@ -21,8 +21,8 @@ import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { systemClock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { EngineFault } from '../../engine/engine-fault.ts';
-import { formatSettings, quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
+import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { EnginePool } from '../../engine/pool.ts';
 import {
   type Capabilities,
   isTooOld,
@@ -33,18 +33,11 @@ import {
   readCapabilities,
   type ServerEngine,
 } from '../../engine/server.ts';
-import {
-  type Backend,
-  type BackendParts,
-  type Dataset,
-  MAX_WAITING,
-  type SnapshotDataset,
-  type StatementRunner,
-} from '../backend.ts';
+import { type Backend, type BackendParts, MAX_WAITING, runOn, type StatementRunner } from '../backend.ts';
 import { generateSession, listClosedSessions, planRows } from '../generate/generate.ts';
 import { invalidOption, type ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
-import { findDataFile, invalidData, readRecords, TEXT_FILES } from './data-file.ts';
+import { findDataFile, invalidData, readRecords } from './data-file.ts';
 import { CLUSTER_SETTINGS, SERVER_DATABASES, SERVER_TABLES, setUpServer } from './server-setup.ts';
 import { CHAIN_COLUMNS, granularityFor } from './tables.ts';
 
@@ -87,9 +80,8 @@ export async function openServerBackend(
   }
   const pool = await openServerPool({ url: places.url, size, maxWaiting: MAX_WAITING });
   closers.push(() => pool.close());
-  const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
-    pool.use({ owner: 'start', signal: new AbortController().signal }, act);
-  const { databases, presentMs, warnings } = await use((engine) => checkServer(engine, pool.capabilities));
+  const own = runOn(pool);
+  const { databases, presentMs, warnings } = await checkServer(own, pool.capabilities);
   for (const warning of warnings) log.warn({ event: 'server-unlike' }, warning);
   const apartSeconds = Math.abs(presentMs - systemClock.now()) / 1_000;
   if (apartSeconds > CLOCK_WARNING_SECONDS) {
@@ -97,22 +89,21 @@ export async function openServerBackend(
     log.warn({ event: 'server-clock-apart', apartSeconds }, said);
   }
   // It fails where there are more trades than the user may read at once.
-  const [counted] = await use((engine) =>
-    engine.rows<{ rows: number }>(`SELECT count() AS rows FROM ${visibleTrades}`),
-  ).catch(() => []);
-  const dataset: Dataset & SnapshotDataset = {
-    tables: { trades: visibleTrades, chains, dates },
+  const [counted] = await own.rows<{ rows: number }>(`SELECT count() AS rows FROM ${visibleTrades}`).catch(() => []);
+  return {
+    pool,
+    parser: local,
     databases: [...new Set([...databases, ...SERVER_DATABASES])],
     rows: counted === undefined ? null : Number(counted.rows),
     lookbackDays: LOOKBACK_DAYS,
-    stream: (engine, { text, settings, format }) => engine.stream(`${text} ${formatSettings(settings)}`, format),
-    earliest,
     // The service's user sees only the views, which already apply the delay.
-    delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
-    // The views are on the server and follow its clock.
-    prepare: async () => {},
+    snapshots: {
+      tables: { trades: visibleTrades, chains, dates },
+      delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
+      earliest,
+    },
+    capabilities: pool.capabilities,
   };
-  return { pool, parser: local, dataset, snapshots: dataset, capabilities: pool.capabilities };
 }
 
 function assertPossible(options: ServiceOptions, { adminUrl, cluster }: ServerPlaces): void {
@@ -148,11 +139,9 @@ export async function loadServer(
   local: EnginePool,
   { clock, log }: Pick<BackendParts, 'clock' | 'log'>,
 ): Promise<void> {
-  const use = <T>(act: (engine: PooledEngine) => Promise<T>) =>
-    local.use({ owner: 'loader', signal: new AbortController().signal }, act);
-  const rows: StatementRunner['rows'] = (sql) => use((engine) => engine.rows(sql));
+  const { rows } = runOn(local);
   for (const file of options.data) {
-    const found = await findDataFile(file, TEXT_FILES);
+    const found = await findDataFile(file);
     await readRecords(found, { rows }, () =>
       addTrades(admin, async () => {
         const settings = keepKnown(INSERT_SETTINGS, await readCapabilities(admin));
@@ -177,11 +166,12 @@ export async function loadServer(
   const insertSql = (select: string) =>
     `SELECT * FROM (${select}) AS chain (${CHAIN_COLUMNS.map(({ name }) => name).join(', ')})`;
   const command = async (select: string) => {
-    const payload = await use(async (engine) => buffer(await engine.stream(select, 'JSONEachRow')));
+    const request = { owner: 'loader', signal: new AbortController().signal };
+    const payload = await local.use(request, async (engine) => buffer(await engine.stream(select, 'JSONEachRow')));
     await admin.send(`INSERT INTO ${chains} FORMAT JSONEachRow`, Readable.from([payload], { objectMode: false }));
   };
   for (const file of options.chain) {
-    await loadChainFile(await findDataFile(file, TEXT_FILES), { engine: { rows, command }, scratch, insertSql });
+    await loadChainFile(await findDataFile(file), { engine: { rows, command }, scratch, insertSql });
   }
 }
 

@@ -88,7 +88,7 @@ export async function setUpServer(admin: StatementRunner, plan: ServerPlan): Pro
     const { version } = await readCapabilities(admin);
     const statements = planStatements(plan);
     for (const sql of isTooOld(version) ? statements.flatMap(toOldSql) : statements) await admin.command(sql);
-    await fillFirstTimes(admin);
+    await fillTimes(admin);
   } catch (cause) {
     if (cluster === undefined || !(cause instanceof EngineFault)) throw cause;
     throw notReady(`the tables cannot be created on cluster ${cluster}: ${describeError(cause)}`, cause);
@@ -135,13 +135,16 @@ function notReady(message: string, cause?: EngineFault): Fault {
   });
 }
 
+/** Of each date: when its first and its last trade were. */
+const TIMES = `${DATA}.session_times`;
+const selectTimes = (trades: string) =>
+  `SELECT date, minState(time) AS first_time, maxState(time) AS last_time FROM ${trades} GROUP BY date`;
+
 /** The materialized view sees only rows inserted after its creation; this adds the rows of an older table once. */
-async function fillFirstTimes(admin: StatementRunner): Promise<void> {
-  const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${DATA}.first_times`);
+async function fillTimes(admin: StatementRunner): Promise<void> {
+  const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${TIMES}`);
   if (Number(known?.dates) > 0) return;
-  await admin.command(
-    `INSERT INTO ${DATA}.first_times SELECT date, minState(time) AS first_time FROM ${DATA}.trades GROUP BY date`,
-  );
+  await admin.command(`INSERT INTO ${TIMES} ${selectTimes(`${DATA}.trades`)}`);
 }
 
 /** A statement as the server of the tests knows it, 18.16: without dictionaries, and without replacing and rights of views. */
@@ -190,21 +193,21 @@ export function planStatements(plan: ServerPlan): readonly string[] {
     ),
     // Each query of the latest view needs the latest date: this table finds it without reading trades.
     ...table(
-      `${DATA}.first_times`,
+      TIMES,
       'date',
-      ['date String', 'first_time AggregateFunction(min, String)'],
+      ['date String', 'first_time AggregateFunction(min, String)', 'last_time AggregateFunction(max, String)'],
       'AggregatingMergeTree',
       'ORDER BY date',
     ),
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${DATA}.first_times_feed${on} TO ${DATA}.first_times${local} AS
-     SELECT date, minState(time) AS first_time FROM ${DATA}.trades${local} GROUP BY date`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${TIMES}_feed${on} TO ${TIMES}${local} AS
+     ${selectTimes(`${DATA}.trades${local}`)}`,
     ...table(SERVER_TABLES.chains, 'symbol', chains, 'MergeTree', `ORDER BY (${CHAIN_SORT.join(', ')})`),
     view(ALL_TRADES, `SELECT ${names} FROM ${DATA}.trades WHERE time <= ${newest} AND time >= ${oldest} AND ${first}`),
     // One row for each date with visible trades.
     view(
       'dates',
-      `SELECT date, first AS first_time FROM (
-         SELECT date, minMerge(first_time) AS first FROM ${DATA}.first_times GROUP BY date)
+      `SELECT date, first AS first_time, last AS last_time FROM (
+         SELECT date, minMerge(first_time) AS first, maxMerge(last_time) AS last FROM ${TIMES} GROUP BY date)
        WHERE first <= ${newest} AND date >= substring(${oldest}, 1, 10) AND ${first}`,
     ),
     view(

@@ -13,15 +13,6 @@ import { listMarket } from './market.ts';
 import { type SessionPlan, spotSql } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';
 
-interface GenerateOptions {
-  readonly date: string;
-  /** Trades from the opening to the close of index options. */
-  readonly rows: number;
-  readonly seed: number;
-  /** Further records: see `planRows`. Default: none. */
-  readonly others?: number;
-}
-
 /** Trades of a whole session if nobody asked for a number, give or take. */
 export const USUAL_ROWS = 100_000;
 /** A session has up to this share more or fewer: equal counts look as if they were cut off at a limit. */
@@ -60,23 +51,15 @@ export function listClosedSessions(nowMs: number, count: number): readonly strin
   return previousSessions(closed ? today : addDays(today, -1), count);
 }
 
-/** Generates the trades of one session and inserts them. @throws EngineFault */
+/**
+ * Generates the trades of one session and inserts them.
+ * @param others further records: see `planRows` @throws EngineFault
+ */
 export async function generateSession(
-  options: GenerateOptions,
+  { date, rows, seed, others = 0 }: Pick<SessionPlan, 'date' | 'rows' | 'seed'> & { readonly others?: number },
   { engine, scratch, insertSql }: LoadTarget,
 ): Promise<void> {
-  const plan = planSession(options);
-  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
-  await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
-  const parts = Math.max(1, Math.ceil(options.rows / ROWS_PER_STATEMENT));
-  for (let part = 0; part < parts; part += 1) {
-    await engine.command(insertSql(tradeSql(plan, scratch, `underlying % ${parts} = ${part}`)));
-  }
-  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
-}
-
-function planSession({ date, rows, seed, others = 0 }: GenerateOptions): SessionPlan {
-  return {
+  const plan: SessionPlan = {
     date,
     rows,
     others,
@@ -88,6 +71,13 @@ function planSession({ date, rows, seed, others = 0 }: GenerateOptions): Session
     weeklies: listFridays(date).slice(0, WEEKLY_EXPIRATIONS),
     monthlies: listFridays(date).filter(isThirdWeek).slice(0, MONTHLY_EXPIRATIONS),
   };
+  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
+  await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
+  const parts = Math.max(1, Math.ceil(rows / ROWS_PER_STATEMENT));
+  for (let part = 0; part < parts; part += 1) {
+    await engine.command(insertSql(tradeSql(plan, scratch, `underlying % ${parts} = ${part}`)));
+  }
+  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
 }
 
 function listDailies(date: string): readonly string[] {

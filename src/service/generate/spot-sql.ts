@@ -10,6 +10,7 @@ import { type Market, strikeStep, type Underlying } from './market.ts';
 
 export interface SessionPlan {
   readonly date: string;
+  /** Trades from the opening to the close of index options. */
   readonly rows: number;
   readonly others: number;
   readonly seed: number;

@@ -28,14 +28,14 @@ import {
 } from '../../api-contract/published-limits.ts';
 import type { Gate } from '../access/gate.ts';
 import type { Caller } from '../access/key-file.ts';
-import type { Dataset } from '../backend.ts';
+import type { Backend } from '../backend.ts';
 import { ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
 import type { ServiceOptions } from '../options.ts';
 import type { RunQuery } from './query-runner.ts';
 import { SAMPLE_TRADES } from './sample-trades.ts';
 
-type RowLimits = Pick<ServiceOptions, 'rowLimit' | 'trialRowLimit'> & Pick<Dataset, 'lookbackDays'>;
+type RowLimits = Pick<ServiceOptions, 'rowLimit' | 'trialRowLimit'> & Pick<Backend, 'lookbackDays'>;
 
 const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 

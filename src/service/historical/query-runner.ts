@@ -10,7 +10,7 @@ import { type EngineSettings, formatSettings } from '../../engine/literal.ts';
 import type { PoolRequest } from '../../engine/pool.ts';
 import { keepKnown } from '../../engine/server.ts';
 import type { Guard } from '../../guard/guard.ts';
-import type { AdmittedStatement, Backend } from '../backend.ts';
+import type { Backend } from '../backend.ts';
 import { toApiFailure } from '../http/api-failure.ts';
 import type { Answer } from '../http/route.ts';
 
@@ -42,7 +42,7 @@ const MAX_REMEMBERED = 256;
 
 /** @param scanLimit maximum rows that the engine may read for one answer */
 export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: number) {
-  const { pool, dataset, capabilities } = backend;
+  const { pool, capabilities } = backend;
   /** What the guard returns depends on the text alone; oldest first. */
   const admitted = new Map<string, string>();
   /** Bytes of all answers that wait for their callers. */
@@ -55,8 +55,8 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
       admitted.set(sql, text);
       if (admitted.size > MAX_REMEMBERED) admitted.delete(admitted.keys().next().value ?? '');
       const wanted = { ...limitSettings(rowLimit, scanLimit), ...(backend.settings ?? HIDING_SETTINGS) };
-      const settings = capabilities ? keepKnown(wanted, capabilities) : wanted;
-      return writeRows(await openLines({ text, settings, format: 'JSONEachRow' }, asker), rowLimit, tail);
+      const settings = formatSettings(capabilities ? keepKnown(wanted, capabilities) : wanted);
+      return writeRows(await openLines(text, settings, asker), rowLimit, tail);
     } catch (error) {
       throw toApiFailure(error, sql);
     }
@@ -66,7 +66,7 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
    * Returns the result's lines once the query has succeeded. The engine is free as soon as it has produced them all,
    * however slowly the caller reads, unless too many bytes already wait for callers: then it waits for its own caller.
    */
-  async function openLines(statement: AdmittedStatement, asker: PoolRequest): Promise<AsyncIterable<Uint8Array>> {
+  async function openLines(text: string, settings: string, asker: PoolRequest): Promise<AsyncIterable<Uint8Array>> {
     let waitingBytes = 0;
     const hold = (bytes: number) => {
       waitingBytes += bytes;
@@ -80,7 +80,8 @@ export function createQueryRunner(backend: Backend, guard: Guard, scanLimit: num
     let failure: Error | undefined;
     return await new Promise((resolve, reject) => {
       const task = pool.use(asker, async (engine) => {
-        const pieces = await dataset.stream(engine, statement);
+        const run = () => engine.stream(`${text} ${settings}`, 'JSONEachRow');
+        const pieces = await (backend.stream?.(engine, text, run) ?? run());
         resolve(read());
         for await (const piece of pieces) {
           if (queue.destroyed) break;

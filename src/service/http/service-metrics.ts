@@ -4,7 +4,7 @@
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { EnginePool } from '../../engine/pool.ts';
-import type { Dataset } from '../backend.ts';
+import type { Backend } from '../backend.ts';
 
 /** One answered request. */
 interface RequestMeasure {
@@ -20,6 +20,8 @@ interface RequestMeasure {
   /** Bytes of the body before compression. */
   readonly bytes: number;
 }
+
+type WatchedBackend = Pick<Backend, 'rows'> & { readonly pool: Pick<EnginePool, 'running' | 'size' | 'waiting'> };
 
 /** From a cached answer to a query time-out. */
 const DURATION_BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -69,7 +71,7 @@ export class ServiceMetrics {
   }
 
   /** Adds gauges for the engines and the data. Call it once; every read of the metrics looks at them. */
-  watchBackend(pool: Pick<EnginePool, 'running' | 'size' | 'waiting'>, dataset: Pick<Dataset, 'rows'>): void {
+  watchBackend({ pool, rows }: WatchedBackend): void {
     const gauge = (name: string, help: string, read: () => number) =>
       new Gauge({
         name: `flowdrop_service_${name}`,
@@ -82,7 +84,7 @@ export class ServiceMetrics {
     gauge('engine_pool_size', 'Engines that can run statements at the same time.', () => pool.size);
     gauge('engine_pool_running', 'Engines that are running a statement.', () => pool.running);
     gauge('engine_pool_waiting', 'Tasks that wait for an engine.', () => pool.waiting);
-    gauge('trades', 'Trades held, as far as they can be counted.', () => dataset.rows ?? Number.NaN);
+    gauge('trades', 'Trades held, as far as they can be counted.', () => rows ?? Number.NaN);
   }
 
   /** The text exposition format; send it with `contentType`. */

@@ -4,8 +4,10 @@
  * symbol may be empty. Its state is that of its latest record by time, then id.
  */
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { DatasetTables } from '../backend.ts';
+import type { SnapshotDataset } from '../backend.ts';
 import { CONTRACT_COLUMNS } from '../data/tables.ts';
+
+type Tables = SnapshotDataset['tables'];
 
 /** The instant of a session that a snapshot shows. */
 export interface Moment {
@@ -29,24 +31,19 @@ const CONTRACT_KEY = ['symbol', 'option_symbol', 'expiration_date', 'put_call', 
 const LATEST = CONTRACT_COLUMNS.filter((name) => !CONTRACT_KEY.includes(name) && name !== 'volume');
 const RECORD_NAMES: Readonly<Record<string, string>> = { last: 'price', last_time: 'time', open_interest: 'oi' };
 
-/** `date, first`: every date with trades, ascending, and the time of its first trade. */
-export function buildDatesQuery({ dates }: DatasetTables): string {
-  return `SELECT date, min(first_time) AS first FROM ${dates} GROUP BY date ORDER BY date ${SETTINGS}`;
+/** `date, first, last`: every date with trades, ascending, and the times of its first and last trade. */
+export function buildDatesQuery({ dates }: Tables): string {
+  return `SELECT date, first_time AS first, last_time AS last FROM ${dates} ORDER BY date ${SETTINGS}`;
 }
 
 /** `symbol, date, as_of, spot`: every loaded chain. */
-export function buildLoadedQuery({ chains }: DatasetTables): string {
+export function buildLoadedQuery({ chains }: Tables): string {
   return `SELECT DISTINCT symbol, date, as_of, spot FROM ${chains} ORDER BY symbol, date, as_of ${SETTINGS}`;
-}
-
-/** `last`: time of the last trade on a date. */
-export function buildLastTimeQuery({ trades }: DatasetTables, date: string): string {
-  return `SELECT max(time) AS last FROM ${trades} WHERE date = ${quoteString(date)} ${SETTINGS}`;
 }
 
 /** The contracts of a loaded chain; each once, even when two files contain the same chain. */
 export function buildLoadedChainQuery(
-  { chains }: DatasetTables,
+  { chains }: Tables,
   chain: { readonly symbol: string; readonly date: string; readonly as_of: string },
 ): string {
   return `SELECT symbol, ${CONTRACT_COLUMNS.join(', ')} FROM ${chains}
@@ -56,7 +53,7 @@ export function buildLoadedChainQuery(
 }
 
 /** The contracts that have traded. Volume is the exchange's daily volume, which includes every trade. */
-export function buildTradedChainQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
+export function buildTradedChainQuery({ trades }: Tables, symbol: string, moment: Moment): string {
   const key = CONTRACT_KEY.join(', ');
   const columns = LATEST.map((name) => quoteIdentifier(RECORD_NAMES[name] ?? name)).join(', ');
   const values: Readonly<Record<string, string>> = {
@@ -116,7 +113,7 @@ export const NO_FLOW: FlowRow = {
 };
 
 /** One row: a symbol's flow and the attributes of its underlying; zeros and empty text without records. */
-export function buildFlowQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
+export function buildFlowQuery({ trades }: Tables, symbol: string, moment: Moment): string {
   const values = Object.entries({ ...FLOW, ...META }).map(
     ([name, sql]) => `${sql} AS ${quoteIdentifier(`out_${name}`)}`,
   );

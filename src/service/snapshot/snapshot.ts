@@ -12,13 +12,12 @@ import { OPEN_SECOND, sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallClock, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import type { Clock } from '../../core/clock.ts';
 import { untilAborted } from '../../core/side-by-side.ts';
-import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
+import type { EnginePool } from '../../engine/pool.ts';
 import type { SnapshotDataset } from '../backend.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import {
   buildDatesQuery,
   buildFlowQuery,
-  buildLastTimeQuery,
   buildLoadedChainQuery,
   buildLoadedQuery,
   buildTradedChainQuery,
@@ -54,10 +53,11 @@ interface LoadedChain {
   readonly spot: number;
 }
 
-/** A date with trades, and the time of its first trade. */
+/** A date with trades, and the times of its first and last trade, `YYYY-MM-DD HH:MM:SS`. */
 interface Session {
   readonly date: string;
   readonly first: string;
+  readonly last: string;
 }
 
 const REFRESH_MS = SNAPSHOT_REFRESH_SECONDS * 1000;
@@ -68,9 +68,6 @@ const REFRESH_MS = SNAPSHOT_REFRESH_SECONDS * 1000;
 const MAX_KEPT_CONTRACTS = 100_000;
 /** Weight of a snapshot without contracts. */
 const SNAPSHOT_WEIGHT = 10;
-
-/** Dates whose last trade is kept; the exchange has about 250 sessions a year. */
-const MAX_KEPT_DATES = 1_000;
 
 /** All snapshots share one owner, so together they leave engines to the historical queries. */
 const OWNER = 'snapshots';
@@ -90,7 +87,6 @@ export function createSnapshotReader(
     readonly sessions: readonly Session[];
     readonly loaded: readonly LoadedChain[];
   }>({ maxWeight: 1, weigh: () => 1 });
-  const lastTimes = new SnapshotCache<{ readonly last: string }>({ maxWeight: MAX_KEPT_DATES, weigh: () => 1 });
   const snapshots = new SnapshotCache<Snapshot>({
     maxWeight: MAX_KEPT_CONTRACTS,
     weigh: ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
@@ -112,7 +108,7 @@ export function createSnapshotReader(
       const today = formatWallDate(nowMs);
       // Read again at each refresh, because a server may receive new data.
       const found = await contents.get(String(countRefreshes(nowMs)), signal, (shared) =>
-        use(shared, async (engine) => ({
+        pool.use({ owner: OWNER, signal: shared }, async (engine) => ({
           sessions: await engine.rows<Session>(buildDatesQuery(tables)),
           loaded: await engine.rows<LoadedChain>(buildLoadedQuery(tables)),
         })),
@@ -120,10 +116,8 @@ export function createSnapshotReader(
       const isAsked = (item: { readonly date: string }) =>
         item.date >= earliest && item.date <= today && (date === undefined || item.date === date);
       let moment: Moment | undefined;
-      for (const session of found.sessions.filter(isAsked).reverse()) {
-        // Only today's session can be without a moment: earlier sessions have ended.
-        moment ??= await findMoment(session, nowMs, signal);
-      }
+      // Only today's session can be without a moment: earlier sessions have ended.
+      for (const session of found.sessions.filter(isAsked).reverse()) moment ??= computeMoment(session, nowMs);
       const loaded = found.loaded.filter((chain) => isAsked(chain) && Date.parse(chain.as_of) <= nowMs);
       const own = loaded.findLast((chain) => chain.symbol === symbol);
       const chain = own && own.date >= (moment?.date ?? '') ? own : undefined;
@@ -139,17 +133,6 @@ export function createSnapshotReader(
     },
   };
 
-  async function findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
-    if (!isClosed(date, nowMs)) return computeMoment(date, nowMs, first);
-    // Today's session may still get more trades.
-    const key = date === formatWallDate(nowMs) ? `${date} ${countRefreshes(nowMs)}` : date;
-    const sql = buildLastTimeQuery(tables, date);
-    const { last } = await lastTimes.get(key, signal, (shared) =>
-      use(shared, async (engine) => (await engine.rows<{ last: string }>(sql))[0] ?? { last: '' }),
-    );
-    return computeMoment(date, nowMs, first, last);
-  }
-
   /** At least one of `moment` and `chain` is given. */
   async function compute(
     symbol: string,
@@ -158,7 +141,7 @@ export function createSnapshotReader(
     chain: LoadedChain | undefined,
     signal: AbortSignal,
   ): Promise<Snapshot> {
-    const { contracts, flow } = await use(signal, async (engine) => {
+    const { contracts, flow } = await pool.use({ owner: OWNER, signal }, async (engine) => {
       const sql = chain
         ? buildLoadedChainQuery(tables, chain)
         : moment && buildTradedChainQuery(tables, symbol, moment);
@@ -181,22 +164,10 @@ export function createSnapshotReader(
       flow,
     };
   }
-
-  async function use<T>(signal: AbortSignal, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
-    return await pool.use({ owner: OWNER, signal }, async (engine) => {
-      await dataset.prepare(engine);
-      return await task(engine);
-    });
-  }
 }
 
 function symbolNotFound(symbol: string, date: string): ApiFailure {
   return new ApiFailure(404, 'SYMBOL_NOT_FOUND', `There is no snapshot of ${symbol} for ${date}.`);
-}
-
-/** Whether regular trading has ended; from then on the session's end depends on its last trade. */
-function isClosed(date: string, nowMs: number): boolean {
-  return nowMs >= parseWallClock(date, sessionCloseSecond(date));
 }
 
 /** Number of the refresh interval that an instant falls in, across all snapshots. */
@@ -204,12 +175,8 @@ function countRefreshes(nowMs: number): number {
   return Math.floor(nowMs / REFRESH_MS);
 }
 
-/**
- * The latest snapshot of a session at `nowMs`; undefined before the first one, or while it would contain no trade.
- * @param first time of the session's first trade, `YYYY-MM-DD HH:MM:SS`
- * @param last time of its last trade, needed only after the close
- */
-function computeMoment(date: string, nowMs: number, first: string, last = ''): Moment | undefined {
+/** The latest snapshot of a session at `nowMs`; undefined before the first one, or while it would contain no trade. */
+function computeMoment({ date, first, last }: Session, nowMs: number): Moment | undefined {
   const openMs = parseWallClock(date, OPEN_SECOND);
   const endMs = Math.max(parseWallClock(date, sessionCloseSecond(date)), parseTime(last, date));
   const taken = Math.floor((nowMs - openMs) / REFRESH_MS);
