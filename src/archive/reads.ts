@@ -27,7 +27,7 @@ import type { ArchiveColumn } from './archive-column.ts';
 import { readTopRows, type TopRows } from './top-rows.ts';
 
 /** A table that a statement may read. */
-export interface ReadableTable {
+interface ReadableTable {
   readonly name: string;
   readonly columns: readonly string[];
   /** Whether its column `date` is the date of the file, not one of the file's own. */

@@ -57,7 +57,8 @@ export function watchSealed(store: Store, dataset: string) {
   const ledger = new Ledger(store, dataset);
   /** The last whole listing, and when it began. */
   let last: { readonly set: SealedSet; readonly beganMs: number } | undefined;
-  let running: Promise<SealedSet> | undefined;
+  /** The listing that runs, or has run; and the one that begins when it has ended. */
+  let running: Promise<unknown> = Promise.resolve();
   let next: Promise<SealedSet> | undefined;
   /** Manifests by date, each of one version, without what only audits need. */
   const manifests = new Map<string, { readonly version: string; readonly manifest: Manifest }>();
@@ -92,28 +93,20 @@ export function watchSealed(store: Store, dataset: string) {
 
   /** A set that is listed after this call. Callers that wait share one. @throws StoreFault */
   async function list(): Promise<SealedSet> {
-    if (running === undefined) return await start();
-    next ??= running.then(start, start);
+    next ??= running.then(() => {
+      const own = read();
+      running = own.catch(() => {});
+      next = undefined;
+      return own;
+    });
     return await next;
   }
 
-  async function start(): Promise<SealedSet> {
-    next = undefined;
-    const beganMs = elapsedMs(systemClock);
-    const own = read();
-    running = own;
-    try {
-      const set = await own;
-      last = { set, beganMs };
-      return set;
-    } finally {
-      if (running === own) running = undefined;
-    }
-  }
-
   async function read(): Promise<SealedSet> {
+    const beganMs = elapsedMs(systemClock);
     const set = describeSet(dataset, await ledger.list(), readManifest);
     for (const date of manifests.keys()) if (set.versionOf(date) === undefined) manifests.delete(date);
+    last = { set, beganMs };
     return set;
   }
 

@@ -106,9 +106,7 @@ export class OpenTable {
   /** Of the sealed dates that can be in the answer, and of those whose rows can be: the others are not read. */
   manifests: readonly Manifest[] = [];
   touched: readonly Manifest[] = [];
-  readonly #files: OpenTablesContext['files'];
-  readonly #types: AnswerTypes;
-  readonly #families: Families | undefined;
+  readonly #context: Pick<OpenTablesContext, 'files' | 'types' | 'families'>;
   readonly #summary: readonly ArchiveColumn[] | undefined;
   #described: readonly Manifest[];
 
@@ -116,17 +114,15 @@ export class OpenTable {
     { name, rows }: ArchiveTable,
     sealed: SealedSet,
     newest: readonly Manifest[],
-    { files, types, families }: Pick<OpenTablesContext, 'files' | 'types' | 'families'>,
+    context: Pick<OpenTablesContext, 'files' | 'types' | 'families'>,
     summary?: readonly ArchiveColumn[],
   ) {
     this.name = name;
     this.rows = rows;
     this.sealed = sealed;
-    this.#files = files;
+    this.#context = context;
     this.#described = newest;
     this.#summary = summary;
-    this.#types = types;
-    this.#families = families;
   }
 
   /** Dates that the table can show, ascending. */
@@ -137,12 +133,12 @@ export class OpenTable {
   /** The columns of the newest date, and of those that can be in the answer. */
   columns(): readonly ArchiveColumn[] {
     const byDate = new Map([...this.manifests, ...this.#described].map((manifest) => [manifest.date, manifest]));
-    const columns = this.#summary ?? listColumns(sortByDate([...byDate.values()]), this.#types);
+    const { families, types } = this.#context;
+    const columns = this.#summary ?? listColumns(sortByDate([...byDate.values()]), types);
     const at = columns.findIndex(({ name }) => name === 'symbol');
     const type = columns[at]?.type;
-    if (this.#families === undefined || type === undefined || columns.some(({ name }) => name === FAMILY))
-      return columns;
-    const family = { name: FAMILY, readAs: undefined, value: writeFamily(this.#families), type };
+    if (families === undefined || type === undefined || columns.some(({ name }) => name === FAMILY)) return columns;
+    const family = { name: FAMILY, readAs: undefined, value: writeFamily(families), type };
     return columns.toSpliced(at + 1, 0, family);
   }
 
@@ -206,11 +202,11 @@ export class OpenTable {
     const hasTime = read.some(({ name, readAs }) => name === 'time' && readAs?.includes('DateTime64'));
     const keys = shown.map(({ key }) => key);
     const pattern = patternOf(this.sealed.dataset, this.#summary === undefined ? 'drops' : 'summaries');
-    const source = isEmpty ? `null(${quoteString(structure)})` : this.#files.tableSql(keys, pattern, structure);
+    const source = isEmpty ? `null(${quoteString(structure)})` : this.#context.files.tableSql(keys, pattern, structure);
     const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
     // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
     // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
-    const paths = keys.map((key) => quoteString(this.#files.root + key));
+    const paths = keys.map((key) => quoteString(this.#context.files.root + key));
     const [only, ...others] = this.reads;
     const where = [
       isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`,

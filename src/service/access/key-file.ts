@@ -13,7 +13,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 
 /** The subscription to historical SQL. */
 const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
-export type Entitlement = (typeof ENTITLEMENTS)[number];
+type Entitlement = (typeof ENTITLEMENTS)[number];
 
 export interface Caller {
   /** First 12 hex digits of the key's SHA-256. They reveal nothing about the key, so they may be logged. */
