@@ -60,7 +60,7 @@ async function fillTable(
     created = true;
     return `CREATE TABLE default.session ENGINE = MergeTree ORDER BY (${SORT.join(', ')}) AS ${source}`;
   };
-  await generateSession({ date, rows, seed: 1 }, { engine, scratch: 'default.spots', insertSql });
+  await generateSession({ date, rows, seed: 1 }, { engine, insertSql });
   const drawn = `cityHash64(id, 'fate') % ${ONE_OF}`;
   await engine.command(
     `ALTER TABLE default.session UPDATE option_activity_type = 'LATE' WHERE ${drawn} = 0 SETTINGS mutations_sync = 1`,

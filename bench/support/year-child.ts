@@ -70,7 +70,7 @@ async function writeRows(
     created = true;
     return `CREATE TABLE default.session ENGINE = Memory AS ${source}`;
   };
-  await generateSession({ date, rows, seed: 1 }, { engine, scratch: 'default.spots', insertSql });
+  await generateSession({ date, rows, seed: 1 }, { engine, insertSql });
   await engine.command(
     `SELECT * FROM default.session ORDER BY ${sort.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${formatSettings(encodingOf('zstd'))}`,
   );

@@ -83,8 +83,6 @@ export function runOn(pool: Pick<EnginePool, 'use'>): StatementRunner {
 /** Where a loader writes rows. */
 export interface LoadTarget {
   readonly engine: StatementRunner;
-  /** Quoted name of a table that the loader may create and drop. */
-  readonly scratch: string;
   /** The statement that inserts the rows of `select`; its columns must be the table's, in the same order. */
   insertSql(select: string): string;
 }

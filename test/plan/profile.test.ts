@@ -29,7 +29,7 @@ describe('the usual day', () => {
     const engine = await openEmbeddedEngine();
     try {
       const insertSql = (select: string) => `CREATE TABLE trades ENGINE = Memory AS ${select}`;
-      await generateSession({ date: '2026-11-19', rows: 50_000, seed: 3 }, { engine, scratch: 'scratch', insertSql });
+      await generateSession({ date: '2026-11-19', rows: 50_000, seed: 3 }, { engine, insertSql });
       const rows = await engine.rows<{ second: number }>(
         "SELECT toInt32(dateDiff('second', toDateTime(date), toDateTime(time))) AS second FROM trades",
       );

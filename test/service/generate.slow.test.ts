@@ -24,7 +24,7 @@ afterAll(() => engine.close());
 
 async function fill(dates: readonly string[], seed: number, rows = ROWS, others = 0): Promise<void> {
   await engine.command(`TRUNCATE TABLE ${TABLE}`);
-  const target = { engine, scratch: 'scratch', insertSql: (select: string) => `INSERT INTO ${TABLE} ${select}` };
+  const target = { engine, insertSql: (select: string) => `INSERT INTO ${TABLE} ${select}` };
   for (const date of dates) await generateSession({ date, rows, seed, others }, target);
 }
 

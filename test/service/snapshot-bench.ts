@@ -156,7 +156,7 @@ export async function openBench(): Promise<Bench> {
 export async function generate(bench: Bench, dates: readonly string[], rows: number): Promise<void> {
   const insertSql = (select: string) => `INSERT INTO ${bench.tables.trades} ${select}`;
   for (const date of dates) {
-    await generateSession({ date, rows, seed: 5 }, { engine: bench.engine, scratch: 'bench.scratch', insertSql });
+    await generateSession({ date, rows, seed: 5 }, { engine: bench.engine, insertSql });
   }
 }
 
@@ -166,7 +166,7 @@ export async function loadChain(
   file: string,
 ): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const insertSql = (select: string) => `INSERT INTO ${tables.chains} SELECT *, 'test' FROM (${select})`;
-  await loadChainFile(await findDataFile(file), { engine, scratch: 'bench.scratch', insertSql });
+  await loadChainFile(await findDataFile(file), { engine, insertSql });
   return await engine.rows(
     `SELECT symbol, date, as_of, any(spot) AS spot, count() AS contracts FROM ${tables.chains}
      GROUP BY symbol, date, as_of ORDER BY symbol, date, as_of`,

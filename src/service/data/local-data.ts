@@ -171,7 +171,6 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
       for (const gone of replaced) await drop(gone.table, gone.id);
       await fill({
         engine: writer,
-        scratch: 'default.scratch',
         insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
       });
       const time = table === 'trades' ? 'time' : "''";

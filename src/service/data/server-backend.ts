@@ -41,7 +41,7 @@ import { findDataFile, invalidData, readRecords } from './data-file.ts';
 import { CLUSTER_SETTINGS, SERVER_DATABASES, SERVER_TABLES, setUpServer } from './server-setup.ts';
 import { CHAIN_COLUMNS, granularityFor } from './tables.ts';
 
-const { trades, visibleTrades, incoming, scratch, chains, dates } = SERVER_TABLES;
+const { trades, visibleTrades, incoming, chains, dates } = SERVER_TABLES;
 
 /** Warn when the server's clock, which the views follow, is off by more than this, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
@@ -159,7 +159,7 @@ export async function loadServer(
     if (Number(found?.n) > 0) continue;
     const session = { date, seed, ...planRows(date, seed, generateRows) };
     const insertSql = (select: string) => `INSERT INTO ${incoming} ${select}`;
-    await addTrades(admin, () => generateSession(session, { engine: admin, scratch, insertSql }));
+    await addTrades(admin, () => generateSession(session, { engine: admin, insertSql }));
     log.info({ event: 'generated', date, rows: session.rows }, `generated ${date}`);
   }
   // The target's columns are given by position, but rows as objects need its column names. Chains are small.
@@ -171,7 +171,7 @@ export async function loadServer(
     await admin.send(`INSERT INTO ${chains} FORMAT JSONEachRow`, Readable.from([payload], { objectMode: false }));
   };
   for (const file of options.chain) {
-    await loadChainFile(await findDataFile(file), { engine: { rows, command }, scratch, insertSql });
+    await loadChainFile(await findDataFile(file), { engine: { rows, command }, insertSql });
   }
 }
 

@@ -43,10 +43,9 @@ export const SERVER_DATABASES = [DATA, VISIBLE] as const;
 
 /** Names of all tables, whether or not they exist yet. */
 export const SERVER_TABLES = {
-  /** For an administrator: the table to insert into, and two temporary ones. */
+  /** For an administrator: the table to insert into, and a temporary one. */
   trades: `${DATA}.trades`,
   incoming: `${DATA}.incoming`,
-  scratch: `${DATA}.scratch`,
   /** For the service's user: hidden rows are already excluded. */
   visibleTrades: `${VISIBLE}.${ALL_TRADES}`,
   chains: `${VISIBLE}.chains`,

@@ -10,7 +10,7 @@ import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '..
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
 import type { LoadTarget } from '../backend.ts';
 import { listMarket } from './market.ts';
-import { type SessionPlan, spotSql } from './spot-sql.ts';
+import type { SessionPlan } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';
 
 /** Trades of a whole session if nobody asked for a number, give or take. */
@@ -57,7 +57,7 @@ export function listClosedSessions(nowMs: number, count: number): readonly strin
  */
 export async function generateSession(
   { date, rows, seed, others = 0 }: Pick<SessionPlan, 'date' | 'rows' | 'seed'> & { readonly others?: number },
-  { engine, scratch, insertSql }: LoadTarget,
+  { engine, insertSql }: LoadTarget,
 ): Promise<void> {
   const plan: SessionPlan = {
     date,
@@ -71,13 +71,10 @@ export async function generateSession(
     weeklies: listFridays(date).slice(0, WEEKLY_EXPIRATIONS),
     monthlies: listFridays(date).filter(isThirdWeek).slice(0, MONTHLY_EXPIRATIONS),
   };
-  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
-  await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
   const parts = Math.max(1, Math.ceil(rows / ROWS_PER_STATEMENT));
   for (let part = 0; part < parts; part += 1) {
-    await engine.command(insertSql(tradeSql(plan, scratch, `underlying % ${parts} = ${part}`)));
+    await engine.command(insertSql(tradeSql(plan, `underlying % ${parts} = ${part}`)));
   }
-  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
 }
 
 function listDailies(date: string): readonly string[] {

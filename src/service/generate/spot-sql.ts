@@ -48,8 +48,9 @@ export function normalSql(...keys: readonly string[]): string {
 /**
  * A query with one row per underlying and minute: `underlying` (its index in the market), `minute` since the open,
  * `spot` at the start of the minute, `next_spot` at its end, and the attributes that a trade carries.
+ * @param inPart SQL condition of the underlyings
  */
-export function spotSql(plan: SessionPlan): string {
+export function spotSql(plan: SessionPlan, inPart: string): string {
   const minutes = (plan.closeSecond - OPEN_SECOND) / 60;
   const index = sessionIndex(plan.date);
   const epochDay = Date.parse(`${plan.date}T00:00:00Z`) / DAY_MS;
@@ -74,7 +75,7 @@ FROM (
       AS earnings_day
   FROM (
     SELECT *, ${close(index - 1)} AS open, ${close(index)} AS close, ${walk} AS walk, walk[${minutes + 1}] AS walk_end
-    FROM ${underlyingsSql(plan.market.underlyings)}
+    FROM ${underlyingsSql(plan.market.underlyings)} WHERE ${inPart}
   )
 )
 ARRAY JOIN range(${minutes}) AS minute, arrayPopBack(path) AS spot, arrayPopFront(path) AS next_spot`;

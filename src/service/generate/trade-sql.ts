@@ -7,7 +7,7 @@
 import { EARLY, listGlobal, NIGHT_SECOND, SESSION_END_SECOND } from '../../calendar/segments.ts';
 import { hasCurb, OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
-import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
+import { normalSql, type SessionPlan, spotSql, uniformSql } from './spot-sql.ts';
 
 /** Risk-free rate, continuously compounded. */
 const RATE = 0.04;
@@ -47,15 +47,11 @@ const ACTIVITY_TYPES = {
 const SIDES = { AASK: 0.04, ASK: 0.31, MID: 0.3, BID: 0.31, BBID: 0.04 };
 const EXCHANGES = 'CBOE PHLX ISE ARCA AMEX BATS EDGX C2 BOX MIAX PERL EMLD NSDQ MRX GMNI MEMX'.split(' ');
 
-/**
- * Selects the session's trades in one part of the underlyings.
- * @param spots table created from `spotSql`
- * @param inPart SQL condition of the part's underlyings
- */
-export function tradeSql(plan: SessionPlan, spots: string, inPart: string): string {
+/** Selects the session's trades in one part of the underlyings. @param inPart SQL condition of these */
+export function tradeSql(plan: SessionPlan, inPart: string): string {
   const draw = (name: string) => uniformSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
   const normal = (name: string) => normalSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
-  return recordSql(plan, draw, quoteSql(contractSql(plan, spots, inPart, draw, normal), draw));
+  return recordSql(plan, draw, quoteSql(contractSql(plan, inPart, draw, normal), draw));
 }
 
 type Draw = (name: string) => string;
@@ -93,7 +89,7 @@ function listOthers({ date, others, closeSecond, market: { underlyings, slots } 
 }
 
 /** Draws the time, the underlying and the contract of each trade. */
-function contractSql(plan: SessionPlan, spots: string, inPart: string, draw: Draw, normal: Draw): string {
+function contractSql(plan: SessionPlan, inPart: string, draw: Draw, normal: Draw): string {
   const regular = plan.closeSecond - LATE_SECONDS - OPEN_SECOND;
   const fade = (seconds: number) => `log(1 - ${draw('within')} * (1 - exp(-${regular} / ${seconds}))) * ${seconds}`;
   const { underlyings, slots, further } = plan.market;
@@ -149,7 +145,7 @@ FROM (
     FROM numbers(${plan.rows + plan.others})
     WHERE ${inPart}
   ) AS trade
-  INNER JOIN (SELECT * FROM ${spots} WHERE ${inPart}) AS spot USING (underlying, minute)
+  INNER JOIN (${spotSql(plan, inPart)}) AS spot USING (underlying, minute)
 )`;
 }
 
