@@ -53,7 +53,6 @@ beforeAll(async () => {
 afterEach(() => {
   bench.setNow(EVENING);
   bench.setTrouble(undefined);
-  bench.refuse(undefined);
 });
 afterAll(() => bench.close());
 

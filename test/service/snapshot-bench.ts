@@ -59,9 +59,8 @@ export interface Bench {
   /** Tasks that were given up. */
   readonly aborted: () => number;
   setTrouble(trouble: PoolTrouble | undefined): void;
-  /** Credentials that entered, in order; `refuse` makes the next one fail. */
+  /** Credentials that entered, in order. */
   readonly entered: object[];
-  refuse(failure: ApiFailure | undefined): void;
   readonly gate: { enter(credentials: object, product: string): Promise<Caller> };
   readonly clock: Clock;
   setNow(instant: string): void;
@@ -91,7 +90,6 @@ export async function openBench(): Promise<Bench> {
   );
   let trouble: PoolTrouble | undefined;
   let [tasks, aborted, nowMs] = [0, 0, 0];
-  let refusal: ApiFailure | undefined;
   const entered: object[] = [];
   const pooled: PooledEngine = {
     state: {},
@@ -126,13 +124,9 @@ export async function openBench(): Promise<Bench> {
     setTrouble: (value) => {
       trouble = value;
     },
-    refuse: (failure) => {
-      refusal = failure;
-    },
     gate: {
       enter: async (credentials, product) => {
         entered.push({ ...credentials, product });
-        if (refusal) throw refusal;
         return { id: 'c0ffee', name: 'desk', historical: 'active', realtime: true };
       },
     },
