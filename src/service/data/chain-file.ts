@@ -9,17 +9,21 @@ import { sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { localFile, quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../backend.ts';
-import { assertCells, type CellCheck, type InputFile, invalidData, READ_IN_ORDER, readData } from './data-file.ts';
-import { CHAIN_COLUMNS } from './tables.ts';
+import {
+  assertCells,
+  type CellCheck,
+  type InputFile,
+  invalidData,
+  READ_IN_ORDER,
+  readColumns,
+  readData,
+} from './data-file.ts';
+import { CHAIN_COLUMNS, REQUIRED_CHAIN_COLUMNS } from './tables.ts';
 
 /** The page's heading has four lines; read more in case some are empty. */
 const HEAD_LINES = 12;
 
-const HINT =
-  "A chain is the exchange's delayed-quote page as downloaded, or one contract a row in the columns " +
-  `${CHAIN_COLUMNS.filter(({ optional }) => !optional)
-    .map(({ name }) => name)
-    .join(', ')}.`;
+const HINT = `A chain is the exchange's delayed-quote page as downloaded, or one contract a row in the columns ${REQUIRED_CHAIN_COLUMNS.join(', ')}.`;
 
 /**
  * Inserts the contracts of `file`; the target's columns are `CHAIN_COLUMNS`.
@@ -41,13 +45,7 @@ export async function loadChainFile(file: InputFile, { engine, insertSql }: Load
 /** Checks a file with one contract per row. @returns SQL of its contracts in the columns of the chain table */
 async function readContracts(engine: StatementRunner, file: InputFile): Promise<string> {
   const { path, format } = file;
-  const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${localFile(path, format)}`);
-  const present = new Set(described.map(({ name }) => name));
-  const missing = CHAIN_COLUMNS.filter(({ name, optional }) => !optional && !present.has(name));
-  if (missing.length > 0) {
-    const came = [...present].join(', ');
-    throw invalidData(`${file.name}: rows lack ${missing.map(({ name }) => name).join(', ')}; they have ${came}`, HINT);
-  }
+  await readColumns(file, engine, REQUIRED_CHAIN_COLUMNS, HINT);
   const structure = CHAIN_COLUMNS.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
   const typed = localFile(path, format, structure);
   // The first line of a CSV file contains the column names.

@@ -113,23 +113,30 @@ export async function loadTradeFile(file: InputFile, target: LoadTarget): Promis
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`), for whatever `insert` throws too
  */
 export async function readRecords(
-  { name: file, path, format }: InputFile,
+  file: InputFile,
   local: Pick<StatementRunner, 'rows'>,
   insert: (columns: readonly FileColumn[]) => Promise<void>,
 ): Promise<void> {
   const hint = 'Rows are trade records as the API returns them: one JSON object, CSV line or Parquet row each.';
-  await readData(`${file}: the rows cannot be read as ${format}`, hint, async () => {
-    const columns = await local.rows<FileColumn>(`DESCRIBE TABLE ${localFile(path, format)}`);
-    const listNames = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name).join(', ');
-    const missing = TRADE_COLUMNS.filter(({ name }) => !columns.some((column) => column.name === name));
-    if (missing.length > 0) {
-      throw invalidData(
-        `${file}: rows lack ${listNames(missing)}; they have ${listNames(columns)}; required: ${listNames(TRADE_COLUMNS)}`,
-        hint,
-      );
-    }
-    await insert(columns);
-  });
+  const required = TRADE_COLUMNS.map(({ name }) => name);
+  await readData(`${file.name}: the rows cannot be read as ${file.format}`, hint, async () =>
+    insert(await readColumns(file, local, required, hint)),
+  );
+}
+
+/** The columns of a file. @throws Fault `DATA_INVALID` (kind `usage`) if a required one is missing */
+export async function readColumns(
+  { name: file, path, format }: InputFile,
+  local: Pick<StatementRunner, 'rows'>,
+  required: readonly string[],
+  hint: string,
+): Promise<readonly FileColumn[]> {
+  const columns = await local.rows<FileColumn>(`DESCRIBE TABLE ${localFile(path, format)}`);
+  const names = columns.map(({ name }) => name);
+  const missing = required.filter((name) => !names.includes(name)).join(', ');
+  if (missing === '') return columns;
+  const message = `rows lack ${missing}; they have ${names.join(', ')}; required: ${required.join(', ')}`;
+  throw invalidData(`${file}: ${message}`, hint);
 }
 
 /** SQL that converts a column to the record's type, from the type that it has in a typed file. */

@@ -2,39 +2,33 @@
 import { answerType, TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import type { ServiceOptions } from '../options.ts';
 
-interface ChainColumn {
-  readonly name: string;
-  /** ClickHouse type. */
-  readonly type: string;
-  /** A file may omit the column; its values are then null. */
-  readonly optional: boolean;
-}
-
-const required = (type: string, ...names: readonly string[]): readonly ChainColumn[] =>
-  names.map((name) => ({ name, type, optional: false }));
-const known = (type: string, ...names: readonly string[]): readonly ChainColumn[] =>
-  names.map((name) => ({ name, type: `Nullable(${type})`, optional: true }));
+/** @param type ClickHouse's; a file may omit a nullable column */
+const typed = (type: string, ...names: readonly string[]) => names.map((name) => ({ name, type }));
 
 /**
  * One row per contract of one symbol's chain at one instant: `as_of` is UTC, ISO 8601 with milliseconds and Z; `spot` is
  * the price of the underlying, dollars, 0 if unknown. The contract columns are named as in the answer of the option
  * chain endpoint.
  */
-export const CHAIN_COLUMNS: readonly ChainColumn[] = [
-  ...required('LowCardinality(String)', 'symbol', 'date', 'as_of'),
-  ...required('Float64', 'spot'),
-  ...required('String', 'option_symbol'),
-  ...required('LowCardinality(String)', 'expiration_date', 'put_call'),
-  ...required('Float64', 'strike'),
-  ...known('Float64', 'bid'),
-  ...known('Int32', 'bid_size'),
-  ...known('Float64', 'ask'),
-  ...known('Int32', 'ask_size'),
-  ...known('Float64', 'last'),
-  ...known('String', 'last_time'),
-  ...required('Int32', 'volume', 'open_interest'),
-  ...known('Float64', 'iv', 'delta', 'gamma', 'theta', 'vega', 'rho'),
+export const CHAIN_COLUMNS: readonly { readonly name: string; readonly type: string }[] = [
+  ...typed('LowCardinality(String)', 'symbol', 'date', 'as_of'),
+  ...typed('Float64', 'spot'),
+  ...typed('String', 'option_symbol'),
+  ...typed('LowCardinality(String)', 'expiration_date', 'put_call'),
+  ...typed('Float64', 'strike'),
+  ...typed('Nullable(Float64)', 'bid'),
+  ...typed('Nullable(Int32)', 'bid_size'),
+  ...typed('Nullable(Float64)', 'ask'),
+  ...typed('Nullable(Int32)', 'ask_size'),
+  ...typed('Nullable(Float64)', 'last'),
+  ...typed('Nullable(String)', 'last_time'),
+  ...typed('Int32', 'volume', 'open_interest'),
+  ...typed('Nullable(Float64)', 'iv', 'delta', 'gamma', 'theta', 'vega', 'rho'),
 ];
+
+export const REQUIRED_CHAIN_COLUMNS: readonly string[] = CHAIN_COLUMNS.flatMap(({ name, type }) =>
+  type.startsWith('Nullable') ? [] : [name],
+);
 
 /** Sort key of the table. */
 export const CHAIN_SORT: readonly string[] = ['symbol', 'date', 'as_of', 'expiration_date', 'strike', 'put_call'];
