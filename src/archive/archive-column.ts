@@ -20,7 +20,7 @@ export interface ArchiveColumn {
   readonly type: string;
 }
 
-/** The date in a file's path, as a column of the files: see `sealed-tables.ts`. */
+/** The date in a file's path, as a column of the files: see `tables.ts`. */
 export const PATH_DATE = 'path_date_of_drop';
 /** The exchange's wall clock: without a zone, which the engine takes as the session's, UTC. */
 const WALL = 'DateTime64(6)';

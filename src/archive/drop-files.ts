@@ -90,8 +90,6 @@ export function nameServerFiles(access: S3Access, collection: string, cluster: s
     tableSql: (keys: readonly string[], _pattern: string, structure?: string) => s3(keys, 'Parquet', structure),
     /** Query for path and size of files, as the server finds them. This format reads no byte of them. */
     sizesSql: (keys: readonly string[]) => `SELECT _path AS path, _size AS size FROM ${s3(keys, 'One')}`,
-    secrets: [],
-    threads: {},
   };
 }
 
