@@ -72,12 +72,7 @@ describe.each(SERVERS)('loading into $name', ({ isMissing, skips, start }) => {
       ...{ command: WORKER_COMMAND, folder: join(folder, 'local'), size: 1, maxWaiting: 1, maxResultBytes: 1e6 },
     });
     isExact = (await readCapabilities(admin)).settings.has('precise_float_parsing');
-    await setUpServer(admin, {
-      earliest: '2025-02-28',
-      offsetSeconds: 0,
-      order: 'time',
-      granularity: 8192,
-    });
+    await setUpServer(admin, { ...SERVICE_DEFAULTS, offsetSeconds: 0 });
   });
 
   beforeEach(async () => {

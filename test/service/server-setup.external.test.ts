@@ -31,12 +31,7 @@ import { REPO } from '../support/flowdrop.ts';
 const { server, reason } = await startClickHouse();
 const documentation = await readFile(join(REPO, 'docs/service.md'), 'utf8');
 
-const PLAN: ServerPlan = {
-  earliest: '2025-02-28',
-  offsetSeconds: 0,
-  order: 'time',
-  granularity: 8192,
-};
+const PLAN: ServerPlan = { offsetSeconds: 0, order: 'time', scanLimit: 10_000_000 };
 
 const MINUTE = 60;
 const DAY = 86_400;

@@ -13,7 +13,7 @@ import { announceServerSkips, startClickHouse } from '../support/clickhouse-serv
 
 const { server, reason } = await startClickHouse();
 
-const PLAN: ServerPlan = { earliest: '2025-02-28', offsetSeconds: 0, order: 'time', granularity: 8192 };
+const PLAN: ServerPlan = { offsetSeconds: 0, order: 'time', scanLimit: 10_000_000 };
 
 const QUERIES: Readonly<Record<string, string>> = {
   'whole records': 'SELECT * FROM RawOptionTrades ORDER BY id LIMIT 3',

@@ -39,7 +39,7 @@ import { invalidOption, type ServiceOptions } from '../options.ts';
 import { loadChainFile } from './chain-file.ts';
 import { findDataFile, invalidData, readRecords } from './data-file.ts';
 import { CLUSTER_SETTINGS, SERVER_DATABASES, SERVER_TABLES, setUpServer } from './server-setup.ts';
-import { CHAIN_COLUMNS, granularityFor } from './tables.ts';
+import { CHAIN_COLUMNS } from './tables.ts';
 
 const { trades, visibleTrades, incoming, chains, dates } = SERVER_TABLES;
 
@@ -64,15 +64,13 @@ export async function openServerBackend(
   assertPossible(options, places);
   const { clock, log, closers } = parts;
   const { adminUrl, cluster } = places;
-  const earliest = options.earliest ?? EARLIEST_DATE;
   const size = options.concurrency;
   const local = await parts.startEngines(join(parts.folder, 'parser'), 1);
   if (adminUrl !== undefined) {
     const admin = await openServerEngine({ url: adminUrl, settings: cluster === undefined ? {} : CLUSTER_SETTINGS });
     try {
       const offsetSeconds = options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000;
-      const granularity = granularityFor(options.scanLimit);
-      await setUpServer(admin, { order: options.order, earliest, cluster, offsetSeconds, granularity });
+      await setUpServer(admin, { ...options, cluster, offsetSeconds });
       await loadServer(options, admin, local, parts);
     } finally {
       await admin.close();
@@ -100,7 +98,7 @@ export async function openServerBackend(
     snapshots: {
       tables: { trades: visibleTrades, chains, dates },
       delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
-      earliest,
+      earliest: options.earliest ?? EARLIEST_DATE,
     },
     capabilities: pool.capabilities,
   };

@@ -8,6 +8,7 @@
  * else keeps its names.
  */
 import {
+  EARLIEST_DATE,
   EXCHANGE_TIME_ZONE,
   LOOKBACK_DAYS,
   MINIMUM_DATA_DELAY_MINUTES,
@@ -20,15 +21,11 @@ import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { isTooOld, readCapabilities } from '../../engine/server.ts';
 import type { StatementRunner } from '../backend.ts';
 import type { ServiceOptions } from '../options.ts';
-import { CHAIN_COLUMNS, CHAIN_SORT, listSortColumns } from './tables.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT, granularityFor, listSortColumns } from './tables.ts';
 
-export interface ServerPlan extends Pick<ServiceOptions, 'order'> {
-  /** First visible date, YYYY-MM-DD. */
-  readonly earliest: string;
+export interface ServerPlan extends Pick<ServiceOptions, 'earliest' | 'order' | 'scanLimit'> {
   /** The service's clock minus the server's, seconds; 0 unless the service's clock is set. */
   readonly offsetSeconds: number;
-  /** Rows per granule: ClickHouse's default of 8192, or fewer for a small scan limit. */
-  readonly granularity: number;
   /** Cluster on which everything is created. Default: the one server. */
   readonly cluster?: string | undefined;
 }
@@ -155,7 +152,7 @@ function toOldSql(statement: string): readonly string[] {
 
 /** Statements that create missing databases and tables, and create or replace the views. */
 export function planStatements(plan: ServerPlan): readonly string[] {
-  const { cluster, earliest, granularity, offsetSeconds, order } = plan;
+  const { cluster, earliest = EARLIEST_DATE, offsetSeconds, order, scanLimit } = plan;
   const on = cluster === undefined ? '' : ` ON CLUSTER ${quoteString(cluster)}`;
   const local = cluster === undefined ? '' : LOCAL;
   /** @param shardBy column whose values decide the shard of a row */
@@ -188,7 +185,7 @@ export function planStatements(plan: ServerPlan): readonly string[] {
       trades,
       'MergeTree',
       `PARTITION BY substring(date, 1, 7) ORDER BY (${listSortColumns('trades', order).join(', ')})
-       SETTINGS index_granularity = ${granularity}`,
+       SETTINGS index_granularity = ${granularityFor(scanLimit)}`,
     ),
     // Each query of the latest view needs the latest date: this table finds it without reading trades.
     ...table(
