@@ -8,7 +8,7 @@ import { realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
 import type { Openers } from '../openers.ts';
-import { KeyPace, USUAL_RATE } from '../service/access/gate.ts';
+import { createPace, USUAL_RATE } from '../service/access/gate.ts';
 import { openKeys } from '../service/access/keys.ts';
 import type { Backend, BackendParts } from '../service/backend.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
@@ -138,7 +138,7 @@ async function serveCatalog(
           // The tables hold historical data, so a key without that subscription opens nothing.
           return caller?.historical === 'none' ? undefined : caller?.name;
         }),
-      wrongKeys: new KeyPace(clock, USUAL_RATE),
+      wrongKeys: createPace(clock, USUAL_RATE),
       clientDefaults: store.url.startsWith('s3://') ? openers.readS3Defaults() : {},
       log,
       clock,

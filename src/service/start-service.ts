@@ -12,7 +12,7 @@ import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
 import { openWorkerPool, type WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { openGuard } from '../guard/guard.ts';
-import { Gate, openSharedPace } from './access/gate.ts';
+import { createGate, openSharedPace } from './access/gate.ts';
 import { openKeys } from './access/keys.ts';
 import { createLogin, createSessions, type Sessions } from './access/login-session.ts';
 import { type Backend, type BackendParts, MAX_WAITING } from './backend.ts';
@@ -69,7 +69,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     closers.push(keys.close);
     const shared = parts.redisUrl === undefined ? undefined : await openSharedPace(parts.redisUrl);
     if (shared) closers.push(shared.close);
-    const gate = new Gate(clock, keys.ring, options, shared?.open);
+    const gate = createGate(clock, keys.ring, options, shared?.open);
     const metrics = new ServiceMetrics(parts.version);
     const folder = await makeServiceFolder();
     closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { type Budget, Gate, KeyPace } from '../../src/service/access/gate.ts';
+import { type Budget, createGate, createPace, type Gate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey } from '../../src/service/access/key-file.ts';
 import { KeyRing } from '../../src/service/access/keys.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
@@ -16,7 +16,7 @@ function startGate(requestsPerSecond = 1) {
     buildEntry(hashKey(key), { name: key.slice('cus_'.length), historical: 'active', realtime: true });
   const keys = new KeyRing([entry('cus_desk'), entry('cus_other')]);
   let nowMs = 1_000_000;
-  const gate = new Gate({ now: () => nowMs, sleep: systemClock.sleep }, keys, { requestsPerSecond });
+  const gate = createGate({ now: () => nowMs, sleep: systemClock.sleep }, keys, { requestsPerSecond });
   return { gate, session: keys.identify('cus_desk')?.id, advance: (ms: number) => (nowMs += ms) };
 }
 
@@ -67,7 +67,7 @@ describe('the gate', () => {
 describe('pace', () => {
   function startPace(requestsPerSecond: number, burst = 1) {
     let nowMs = 1_000_000;
-    const pace = new KeyPace({ now: () => nowMs, sleep: systemClock.sleep }, { requestsPerSecond, burst });
+    const pace = createPace({ now: () => nowMs, sleep: systemClock.sleep }, { requestsPerSecond, burst });
     return { pace, advance: (ms: number) => (nowMs += ms) };
   }
 
@@ -183,12 +183,12 @@ describe('pace', () => {
       advance(10);
     }
     // A hundred come in a second; ten seconds are remembered of one that spent its burst, one of the others.
-    expect(pace.size).toBeLessThanOrEqual(1_200);
+    expect(pace.callers.size).toBeLessThanOrEqual(1_200);
     advance(20_000);
     pace.admit('regular');
-    expect(pace.size).toBe(1);
+    expect(pace.callers.size).toBe(1);
     advance(-3_600_000);
     pace.admit('other');
-    expect(pace.size).toBe(1);
+    expect(pace.callers.size).toBe(1);
   });
 });

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { Gate } from '../../src/service/access/gate.ts';
+import { createGate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey } from '../../src/service/access/key-file.ts';
 import { KeyRing } from '../../src/service/access/keys.ts';
 import {
@@ -23,7 +23,7 @@ function start(secure = false) {
   const clock = { now: () => nowMs, sleep: systemClock.sleep };
   const keys = new KeyRing([ENTRY]);
   const sessions = createSessions(clock, keys, secure);
-  const gate = new Gate(clock, keys, { requestsPerSecond: 1 });
+  const gate = createGate(clock, keys, { requestsPerSecond: 1 });
   const [login, logout] = createLogin(gate, sessions);
   return { keys, sessions, login, logout, advance: (ms: number) => (nowMs += ms) };
 }

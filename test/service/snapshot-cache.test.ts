@@ -1,6 +1,6 @@
 /** Which snapshots are kept: the cache alone, with values made by the test. What callers share is in `chain.test.ts`. */
 import { expect, test } from 'vitest';
-import { SnapshotCache } from '../../src/service/snapshot/snapshot.ts';
+import { createCache as createSnapshots } from '../../src/service/snapshot/snapshot.ts';
 
 interface Value {
   readonly size: number;
@@ -10,7 +10,7 @@ const never = new AbortController().signal;
 
 function createCache() {
   const computed: string[] = [];
-  const cache = new SnapshotCache<Value>({ maxWeight: 10, weigh: ({ size }) => size });
+  const cache = createSnapshots<Value>(10, ({ size }) => size);
   const get = (key: string, size: number) =>
     cache.get(key, never, async () => {
       computed.push(key);

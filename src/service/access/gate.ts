@@ -32,45 +32,41 @@ interface Credentials {
  */
 export const USUAL_RATE: Rate = { requestsPerSecond: 1, burst: 10 };
 
-export class Gate {
-  readonly #keys: KeyRing;
-  readonly #paces: Readonly<Record<Budget, Pace>>;
+export type Gate = ReturnType<typeof createGate>;
+
+/** @param openPace where the budgets are counted; default: in this process */
+export function createGate(
+  clock: Clock,
+  keys: KeyRing,
+  { requestsPerSecond }: Pick<ServiceOptions, 'requestsPerSecond'>,
+  openPace: (budget: Budget, rate: Rate) => Pace = (_, rate) => createPace(clock, rate),
+) {
   /** Of wrong keys, by address. Not shared: it only slows down. */
-  readonly #wrongKeys: KeyPace;
-
-  /** @param openPace where the budgets are counted; default: in this process */
-  constructor(
-    clock: Clock,
-    keys: KeyRing,
-    { requestsPerSecond }: Pick<ServiceOptions, 'requestsPerSecond'>,
-    openPace: (budget: Budget, rate: Rate) => Pace = (_, rate) => new KeyPace(clock, rate),
-  ) {
-    this.#keys = keys;
-    this.#wrongKeys = new KeyPace(clock, USUAL_RATE);
-    this.#paces = {
-      historical: openPace('historical', { requestsPerSecond, burst: 1 }),
-      chain: openPace('chain', USUAL_RATE),
-      'market-structure': openPace('market-structure', USUAL_RATE),
-      login: openPace('login', USUAL_RATE),
-    };
-  }
-
-  /**
-   * Admits one call. If a key is given, it is used, even beside a valid session. Any valid key may log in. Wrong keys are
-   * slowed down by address. A right key is never refused for the wrong ones of others: behind a proxy, one stranger would
-   * lock everybody out, and keys are too long to be guessed.
-   * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
-   */
-  async enter({ apiKey = '', session = '', address = '' }: Credentials, budget: Budget): Promise<Caller> {
-    const caller = apiKey === '' ? this.#keys.find(session) : this.#keys.identify(apiKey);
-    if (caller === undefined) {
-      if (apiKey !== '') assertAdmitted(this.#wrongKeys.admit(address), 'Too many wrong keys from this address');
-      throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
-    }
-    assertEntitled(caller, budget);
-    assertAdmitted(await this.#paces[budget].admit(caller.id), 'Too many requests');
-    return caller;
-  }
+  const wrongKeys = createPace(clock, USUAL_RATE);
+  const paces: Readonly<Record<Budget, Pace>> = {
+    historical: openPace('historical', { requestsPerSecond, burst: 1 }),
+    chain: openPace('chain', USUAL_RATE),
+    'market-structure': openPace('market-structure', USUAL_RATE),
+    login: openPace('login', USUAL_RATE),
+  };
+  return {
+    /**
+     * Admits one call. If a key is given, it is used, even beside a valid session. Any valid key may log in. Wrong keys
+     * are slowed down by address. A right key is never refused for the wrong ones of others: behind a proxy, one stranger
+     * would lock everybody out, and keys are too long to be guessed.
+     * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
+     */
+    async enter({ apiKey = '', session = '', address = '' }: Credentials, budget: Budget): Promise<Caller> {
+      const caller = apiKey === '' ? keys.find(session) : keys.identify(apiKey);
+      if (caller === undefined) {
+        if (apiKey !== '') assertAdmitted(wrongKeys.admit(address), 'Too many wrong keys from this address');
+        throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
+      }
+      assertEntitled(caller, budget);
+      assertAdmitted(await paces[budget].admit(caller.id), 'Too many requests');
+      return caller;
+    },
+  };
 }
 
 function assertAdmitted(waitSeconds: number, reason: string): void {
@@ -128,35 +124,27 @@ function createRule({ requestsPerSecond, burst }: Rate) {
 }
 
 /** In the memory of this process, which is bounded by the number of recent callers. */
-export class KeyPace implements Pace {
-  readonly #clock: Clock;
-  readonly #rule: ReturnType<typeof createRule>;
-  /** Ordered by last admission, oldest first. */
-  readonly #dueMs = new Map<string, number>();
-
-  constructor(clock: Clock, rate: Rate) {
-    this.#clock = clock;
-    this.#rule = createRule(rate);
-  }
-
-  admit(id: string): number {
-    const now = this.#clock.now();
-    // Drops the oldest callers, up to the first whose due time still matters; at most the callers of the last burst stay.
-    for (const [old, due] of this.#dueMs) {
-      if (this.#rule.matters(due, now)) break;
-      this.#dueMs.delete(old);
-    }
-    const { dueMs, waitSeconds } = this.#rule.admit(this.#dueMs.get(id) ?? 0, now);
-    if (waitSeconds > 0) return waitSeconds;
-    this.#dueMs.delete(id); // Moves the caller to the end of the map.
-    this.#dueMs.set(id, dueMs);
-    return 0;
-  }
-
-  /** Number of remembered callers. */
-  get size(): number {
-    return this.#dueMs.size;
-  }
+export function createPace(clock: Clock, rate: Rate) {
+  const rule = createRule(rate);
+  /** Due times, ordered by last admission, oldest first. */
+  const callers = new Map<string, number>();
+  return {
+    callers: callers as ReadonlyMap<string, number>,
+    /** See `Pace`. */
+    admit(id: string): number {
+      const now = clock.now();
+      // Drops the oldest callers, up to the first whose due time still matters; at most those of the last burst stay.
+      for (const [old, due] of callers) {
+        if (rule.matters(due, now)) break;
+        callers.delete(old);
+      }
+      const { dueMs, waitSeconds } = rule.admit(callers.get(id) ?? 0, now);
+      if (waitSeconds > 0) return waitSeconds;
+      callers.delete(id); // Moves the caller to the end of the map.
+      callers.set(id, dueMs);
+      return 0;
+    },
+  };
 }
 
 /** A request waits so long for a lost connection. */

@@ -83,15 +83,15 @@ export function createSnapshotReader(
 ) {
   const { tables, earliest, delayMs } = dataset;
   /** What the tables have: sessions by date; loaded chains by symbol, date and instant. */
-  const contents = new SnapshotCache<{
-    readonly sessions: readonly Session[];
-    readonly loaded: readonly LoadedChain[];
-  }>({ maxWeight: 1, weigh: () => 1 });
-  const snapshots = new SnapshotCache<Snapshot>({
-    maxWeight: MAX_KEPT_CONTRACTS,
-    weigh: ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
+  const contents = createCache<{ readonly sessions: readonly Session[]; readonly loaded: readonly LoadedChain[] }>(
+    1,
+    () => 1,
+  );
+  const snapshots = createCache<Snapshot>(
+    MAX_KEPT_CONTRACTS,
+    ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
     onLookup,
-  });
+  );
   return {
     /**
      * The symbol's snapshot at the service's present time. Without a date it is that of the latest session with trades,
@@ -196,14 +196,6 @@ function parseTime(time: string, date: string): number {
   return parseWallClock(date, Number(match[2]) * 3600 + Number(match[3]) * 60 + Number(match[4]));
 }
 
-interface CacheOptions<Value> {
-  /** Maximum total weight of the kept values. A heavier value is computed and returned, but not kept. */
-  readonly maxWeight: number;
-  readonly weigh: (value: Value) => number;
-  /** Called on every lookup: `hit` when the value was kept or already being computed. */
-  readonly onLookup?: ((result: 'hit' | 'miss') => void) | undefined;
-}
-
 interface Pending<Value> {
   readonly result: Promise<Value>;
   readonly controller: AbortController;
@@ -214,68 +206,73 @@ interface Pending<Value> {
  * Computed values that several calls share. Invariants: a value is computed once, however many calls wait for it; a
  * caller who leaves does not cancel it for the others; when the last caller leaves, the computation is canceled; a
  * failure is not kept. The cache is bounded by weight and evicts the least recently used values first.
+ * @param maxWeight of all kept values together; a heavier value is computed and returned, but not kept
+ * @param onLookup called on every lookup: `hit` when the value was kept or already being computed
  */
-export class SnapshotCache<Value extends object> {
-  readonly #options: CacheOptions<Value>;
+export function createCache<Value extends object>(
+  maxWeight: number,
+  weigh: (value: Value) => number,
+  onLookup?: (result: 'hit' | 'miss') => void,
+) {
   /** Least recently used first. */
-  readonly #kept = new Map<string, Value>();
-  readonly #pending = new Map<string, Pending<Value>>();
-  #weight = 0;
-
-  constructor(options: CacheOptions<Value>) {
-    this.#options = options;
-  }
+  const kept = new Map<string, Value>();
+  const pending = new Map<string, Pending<Value>>();
+  let weight = 0;
+  return { get };
 
   /**
    * Returns the value of `key`, computing it when it is missing.
    * @param signal stops the waiting of this caller only
    * @throws what `compute` throws, or the signal's reason
    */
-  async get(key: string, signal: AbortSignal, compute: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+  async function get(
+    key: string,
+    signal: AbortSignal,
+    compute: (signal: AbortSignal) => Promise<Value>,
+  ): Promise<Value> {
     signal.throwIfAborted();
-    const kept = this.#kept.get(key);
-    this.#options.onLookup?.(kept || this.#pending.has(key) ? 'hit' : 'miss');
-    if (kept) {
-      this.#kept.delete(key);
-      this.#kept.set(key, kept);
-      return kept;
+    const found = kept.get(key);
+    onLookup?.(found || pending.has(key) ? 'hit' : 'miss');
+    if (found) {
+      kept.delete(key);
+      kept.set(key, found);
+      return found;
     }
-    const pending = this.#pending.get(key) ?? this.#start(key, compute);
-    pending.waiters += 1;
+    const running = pending.get(key) ?? start(key, compute);
+    running.waiters += 1;
     try {
-      return await untilAborted(pending.result, signal);
+      return await untilAborted(running.result, signal);
     } finally {
-      pending.waiters -= 1;
-      if (pending.waiters === 0 && this.#pending.get(key) === pending) {
-        this.#pending.delete(key);
-        pending.controller.abort(signal.reason);
+      running.waiters -= 1;
+      if (running.waiters === 0 && pending.get(key) === running) {
+        pending.delete(key);
+        running.controller.abort(signal.reason);
       }
     }
   }
 
-  #start(key: string, compute: (signal: AbortSignal) => Promise<Value>): Pending<Value> {
+  function start(key: string, compute: (signal: AbortSignal) => Promise<Value>): Pending<Value> {
     const controller = new AbortController();
-    const pending: Pending<Value> = { result: compute(controller.signal), controller, waiters: 0 };
-    this.#pending.set(key, pending);
-    const settle = (value: Value | undefined) => {
-      if (this.#pending.get(key) !== pending) return;
-      this.#pending.delete(key);
-      if (value) this.#keep(key, value);
+    const running: Pending<Value> = { result: compute(controller.signal), controller, waiters: 0 };
+    pending.set(key, running);
+    const settle = (value?: Value) => {
+      if (pending.get(key) !== running) return;
+      pending.delete(key);
+      if (value) keep(key, value);
     };
     // The waiting callers get the failure; this handler covers the case that none is left.
-    pending.result.then(settle, () => settle(undefined));
-    return pending;
+    running.result.then(settle, () => settle());
+    return running;
   }
 
-  #keep(key: string, value: Value): void {
-    const weight = this.#options.weigh(value);
-    if (weight > this.#options.maxWeight) return;
-    this.#kept.set(key, value);
-    this.#weight += weight;
-    for (const [oldest, dropped] of this.#kept) {
-      if (this.#weight <= this.#options.maxWeight) break;
-      this.#kept.delete(oldest);
-      this.#weight -= this.#options.weigh(dropped);
+  function keep(key: string, value: Value): void {
+    if (weigh(value) > maxWeight) return;
+    kept.set(key, value);
+    weight += weigh(value);
+    for (const [oldest, dropped] of kept) {
+      if (weight <= maxWeight) break;
+      kept.delete(oldest);
+      weight -= weigh(dropped);
     }
   }
 }
