@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { type Budget, createGate, createPace, type Gate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey } from '../../src/service/access/key-file.ts';
-import { KeyRing } from '../../src/service/access/keys.ts';
+import { createKeyRing } from '../../src/service/access/keys.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 
 const PRODUCTS: readonly Budget[] = ['historical', 'chain', 'market-structure'];
@@ -14,7 +14,7 @@ const PRODUCTS: readonly Budget[] = ['historical', 'chain', 'market-structure'];
 function startGate(requestsPerSecond = 1) {
   const entry = (key: string) =>
     buildEntry(hashKey(key), { name: key.slice('cus_'.length), historical: 'active', realtime: true });
-  const keys = new KeyRing([entry('cus_desk'), entry('cus_other')]);
+  const keys = createKeyRing([entry('cus_desk'), entry('cus_other')]);
   let nowMs = 1_000_000;
   const gate = createGate({ now: () => nowMs, sleep: systemClock.sleep }, keys, { requestsPerSecond });
   return { gate, session: keys.identify('cus_desk')?.id, advance: (ms: number) => (nowMs += ms) };

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
 import { buildEntry, createKey, hashKey } from '../../src/service/access/key-file.ts';
-import { KeyRing, parsePlainKeys } from '../../src/service/access/keys.ts';
+import { createKeyRing, parsePlainKeys } from '../../src/service/access/keys.ts';
 
 const RIGHTS = { historical: 'active', realtime: false } as const;
 
@@ -12,7 +12,7 @@ function entry(key: string, name: string) {
 
 describe('a key ring', () => {
   test('knows a key by its hash, and no other key', () => {
-    const ring = new KeyRing([entry('cus_one', 'one'), entry('cus_two', 'two')]);
+    const ring = createKeyRing([entry('cus_one', 'one'), entry('cus_two', 'two')]);
     expect(ring.identify('cus_one')?.name).toBe('one');
     expect(ring.identify('cus_two')?.name).toBe('two');
     for (const wrong of ['cus_three', 'cus_on', 'cus_one ', 'CUS_ONE', '', '\0']) {
@@ -21,7 +21,7 @@ describe('a key ring', () => {
   });
 
   test('names a caller by twelve digits of the hash, and finds it by them', () => {
-    const ring = new KeyRing([entry('cus_one', 'one')]);
+    const ring = createKeyRing([entry('cus_one', 'one')]);
     const caller = ring.identify('cus_one');
     expect(caller).toEqual({ id: hashKey('cus_one').toString('hex').slice(0, 12), name: 'one', ...RIGHTS });
     expect(caller?.id).toMatch(/^[0-9a-f]{12}$/);

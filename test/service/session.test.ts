@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createGate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey } from '../../src/service/access/key-file.ts';
-import { KeyRing } from '../../src/service/access/keys.ts';
+import { createKeyRing } from '../../src/service/access/keys.ts';
 import {
   createLogin,
   createSessions,
@@ -21,7 +21,7 @@ const ENTRY = buildEntry(hashKey('cus_desk'), { name: 'desk', historical: 'none'
 function start(secure = false) {
   let nowMs = START;
   const clock = { now: () => nowMs, sleep: systemClock.sleep };
-  const keys = new KeyRing([ENTRY]);
+  const keys = createKeyRing([ENTRY]);
   const sessions = createSessions(clock, keys, secure);
   const gate = createGate(clock, keys, { requestsPerSecond: 1 });
   const [login, logout] = createLogin(gate, sessions);

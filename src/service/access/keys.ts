@@ -19,36 +19,24 @@ const POLL_MS = 1_000;
 /** More than the maximum number of keys needs with comments; anything larger is not a key file. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-export class KeyRing {
-  #entries: readonly KeyEntry[] = [];
-  #callers: ReadonlyMap<string, Caller> = new Map();
+export type KeyRing = ReturnType<typeof createKeyRing>;
 
-  constructor(entries: readonly KeyEntry[]) {
-    this.replace(entries);
-  }
-
-  /** Replaces all keys; a caller whose entry changed has the new rights at once. */
-  replace(entries: readonly KeyEntry[]): void {
-    this.#entries = entries;
-    this.#callers = new Map(entries.map(({ caller }) => [caller.id, caller]));
-  }
-
-  /** The caller of a key, or `undefined` for an unknown key. Compares every key, even after a match. */
-  identify(key: string): Caller | undefined {
-    const given = hashKey(key);
-    let found: Caller | undefined;
-    for (const { hash, caller } of this.#entries) if (timingSafeEqual(given, hash)) found = caller;
-    return found;
-  }
-
-  /** The caller of a session, while its key is valid. */
-  find(id: string): Caller | undefined {
-    return this.#callers.get(id);
-  }
-
-  list(): readonly Caller[] {
-    return [...this.#callers.values()];
-  }
+export function createKeyRing(first: readonly KeyEntry[]) {
+  let entries = first;
+  return {
+    /** Replaces all keys; a caller whose entry changed has the new rights at once. */
+    replace(all: readonly KeyEntry[]): void {
+      entries = all;
+    },
+    /** The caller of a key, or `undefined` for an unknown key. Compares every key, even after a match. */
+    identify(key: string): Caller | undefined {
+      const given = hashKey(key);
+      return entries.filter(({ hash }) => timingSafeEqual(given, hash))[0]?.caller;
+    },
+    /** The caller of a session, while its key is valid. */
+    find: (id: string): Caller | undefined => entries.find(({ caller }) => caller.id === id)?.caller,
+    list: (): readonly Caller[] => entries.map(({ caller }) => caller),
+  };
 }
 
 /**
@@ -77,7 +65,7 @@ export async function openKeys(
   log: Log,
 ) {
   const plain = parsePlainKeys(keys);
-  const ring = new KeyRing(plain);
+  const ring = createKeyRing(plain);
   const taken = plain.map(({ caller }) => caller.id);
   const stop = new AbortController();
   /** The file's text at the last look, or why it could not be read. */
