@@ -19,7 +19,7 @@ import {
   TABLES,
 } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
-import { hashFile, readFileIfExists, writeWholeFile } from '../../core/atomic-file.ts';
+import { hashFile, readFileIfExists, tryParseJson, writeWholeFile } from '../../core/atomic-file.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
@@ -336,7 +336,8 @@ async function openCatalog(folder: string, { order, scanLimit }: DataOptions): P
   const path = join(folder, CATALOG_FILE);
   const text = await readFileIfExists(path);
   if (text !== undefined) {
-    const kept = parseCatalog(path, text);
+    const { data: kept, error } = catalogSchema.safeParse(tryParseJson(text));
+    if (kept === undefined) throw invalidFolder(`${path} is not a catalog of version 1: ${describeError(error)}`);
     if (kept.order === order) return kept;
     const message = `the data in ${folder} is sorted by ${kept.order}, not by ${order}`;
     throw invalidFolder(message, `Start with --order ${kept.order}, or choose another --data-dir.`);
@@ -349,14 +350,6 @@ async function openCatalog(folder: string, { order, scanLimit }: DataOptions): P
   // Written before the tables exist. Data without a catalog is then always a damaged folder, never an unfinished load.
   await writeCatalog(folder, catalog);
   return catalog;
-}
-
-function parseCatalog(path: string, text: string): Catalog {
-  try {
-    return catalogSchema.parse(JSON.parse(text));
-  } catch (cause) {
-    throw invalidFolder(`${path} is not a catalog of version 1: ${describeError(cause)}`);
-  }
 }
 
 async function writeCatalog(folder: string, catalog: Catalog): Promise<void> {
