@@ -1,6 +1,7 @@
 /**
- * The key file: what it may say, what its faults are called, and that a change of the real file counts at once, while a
- * broken one changes nothing. Adding entries to it is `test/cli/key.test.ts`.
+ * Keys, and the key file: what it may say, what its faults are called, and that a change of the real file counts at once,
+ * while a broken one changes nothing. Adding entries to it is `test/cli/key.test.ts`; that a removed key is refused,
+ * `serve-keys.test.ts`.
  */
 import { mkdir, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,8 +9,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { createLog } from '../../src/core/log.ts';
-import { hashKey, parseKeyFile } from '../../src/service/access/key-file.ts';
-import { type KeySource, openKeys } from '../../src/service/access/keys.ts';
+import { buildEntry, createKey, hashKey, parseKeyFile } from '../../src/service/access/key-file.ts';
+import { createKeyRing, type KeySource, openKeys, parsePlainKeys } from '../../src/service/access/keys.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 
 const hashOf = (key: string) => `sha256:${hashKey(key).toString('hex')}`;
@@ -290,5 +291,62 @@ describe('a key file of a running service', () => {
     await source.close();
     expect(source.ring.identify('cus_a')?.realtime).toBe(true);
     await expect(openKeys({ keys: [] }, systemClock, log)).rejects.toMatchObject({ code: 'KEY_INVALID' });
+  });
+});
+
+const RIGHTS = { historical: 'active', realtime: false } as const;
+
+function entry(key: string, name: string) {
+  return buildEntry(hashKey(key), { name, ...RIGHTS });
+}
+
+describe('a key ring', () => {
+  test('knows a key by its hash, and no other key', () => {
+    const ring = createKeyRing([entry('cus_one', 'one'), entry('cus_two', 'two')]);
+    expect(ring.identify('cus_one')?.name).toBe('one');
+    expect(ring.identify('cus_two')?.name).toBe('two');
+    for (const wrong of ['cus_three', 'cus_on', 'cus_one ', 'CUS_ONE', '', '\0']) {
+      expect(ring.identify(wrong)).toBeUndefined();
+    }
+  });
+
+  test('names a caller by twelve digits of the hash, and finds it by them', () => {
+    const ring = createKeyRing([entry('cus_one', 'one')]);
+    const caller = ring.identify('cus_one');
+    expect(caller).toEqual({ id: hashKey('cus_one').toString('hex').slice(0, 12), name: 'one', ...RIGHTS });
+    expect(caller?.id).toMatch(/^[0-9a-f]{12}$/);
+    expect(ring.find(caller?.id ?? '')).toBe(caller);
+    expect(ring.find('000000000000')).toBeUndefined();
+    expect(ring.find('__proto__')).toBeUndefined();
+  });
+});
+
+describe('keys of the command line', () => {
+  test('are entitled to everything, and one given twice counts once', () => {
+    const callers = parsePlainKeys(['cus_a', 'apikey_b', 'cus_a']).map(({ caller }) => caller);
+    expect(callers).toMatchObject([
+      { name: '--key 1', historical: 'active', realtime: true },
+      { name: '--key 2', historical: 'active', realtime: true },
+    ]);
+  });
+
+  test.each([['secret'], ['cus_'], ['cus_with space'], ['CUS_secret'], ['xcus_secret']])(
+    'like %j are refused without being repeated',
+    (key) => {
+      const message = 'keys begin with cus_ or apikey_, and hold no spaces';
+      const fault = expect.objectContaining({ code: 'KEY_INVALID', kind: 'usage', message });
+      expect(() => parsePlainKeys(['cus_fine', key])).toThrow(fault);
+    },
+  );
+});
+
+describe('a new key', () => {
+  test('has its prefix, 32 characters, and is never the same', () => {
+    const keys = Array.from({ length: 500 }, (_, index) => createKey(index % 2 === 0 ? 'cus' : 'apikey'));
+    for (const key of keys) expect(key).toMatch(/^(cus|apikey)_[0-9A-Za-z]{32}$/);
+    expect(new Set(keys).size).toBe(500);
+    const used = new Set(keys.join('').replaceAll(/cus_|apikey_/g, ''));
+    expect(used.size).toBe(62);
+    expect(() => parsePlainKeys(keys)).not.toThrow();
   });
 });

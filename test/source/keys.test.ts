@@ -1,6 +1,6 @@
 /**
  * Which key a job's requests carry: that of its entry point, or the one that the job names; and that each key has a budget
- * of its own. What a key may do is the service's: `service/keys.test.ts`.
+ * of its own. What a key may do is the service's: `service/serve-keys.test.ts`.
  */
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
