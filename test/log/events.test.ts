@@ -5,9 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { REPO } from '../support/flowdrop.ts';
 
 const page = readFileSync(join(REPO, 'docs', 'log.md'), 'utf8');
-const table = page.split(/^\| event .*$/m)[1]?.split('\n\n')[0] ?? '';
 const listed = new Map(
-  [...table.matchAll(/^\| `([a-z-]+)` +\| ([a-z ]+?) +\|/gm)].map(([, event = '', level = '']) => [event, level]),
+  [...page.matchAll(/^- `([a-z-]+)` \(([a-z ]+)\): /gm)].map(([, event = '', level = '']) => [event, level]),
 );
 
 const texts = readdirSync(join(REPO, 'src'), { recursive: true, encoding: 'utf8' })
@@ -31,7 +30,7 @@ const ofRuns = [
 ].map(([, ofDate, kind = '']) => ofDate ?? kind);
 const named = texts.flatMap(([, text]) => [...text.matchAll(/\bevent: '([^']+)'/g)].map(([, event = '']) => event));
 
-describe('the table of events', () => {
+describe('the list of events', () => {
   it('lists exactly those that the code logs', () => {
     expect(calls.length).toBeGreaterThan(30);
     expect(ofRuns.length).toBeGreaterThan(5);
