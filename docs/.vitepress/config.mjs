@@ -14,6 +14,7 @@ const groups = [
       ['Query', 'query'],
       ['Operations', 'operations'],
       ['Service', 'service'],
+      ['ClickHouse', 'clickhouse'],
     ],
   ],
   [
@@ -40,7 +41,7 @@ const groups = [
 ];
 
 // Links to these are links to files, not to pages.
-process.env.VITE_EXTRA_EXTENSIONS = 'ipynb,mjs';
+process.env.VITE_EXTRA_EXTENSIONS = 'ipynb,mjs,json,py,sql';
 
 export default {
   title: 'flowdrop',
@@ -54,7 +55,7 @@ export default {
   ignoreDeadLinks: ['localhostLinks', /NOTICE$/],
   // Files that pages link to.
   async buildEnd({ outDir }) {
-    for (const name of ['jobs', 'deploy', 'docs/flow.ipynb']) {
+    for (const name of ['jobs', 'deploy', 'docs/flow.ipynb', 'docs/examples']) {
       await cp(new URL(`../../${name}`, import.meta.url), `${outDir}/${name}`, { recursive: true });
     }
     // VitePress treats a link without an extension as a page.
