@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { isMap, parse, parseDocument, type YAMLMap } from 'yaml';
 import { REPO } from '../support/flowdrop.ts';
-import { listCodes, listRows, readPage } from '../support/pages.ts';
+import { listItems, readPage } from '../support/pages.ts';
 import { podOf, readBase } from './kubernetes.ts';
 
 const CHART = join(REPO, 'deploy', 'helm', 'flowdrop');
@@ -32,14 +32,15 @@ it('chart and images have the version of the package', () => {
 });
 
 it('the chart knows the settings of docs/settings.md, and which are secret', () => {
-  const rows = listRows(readPage('docs/settings.md')).map((row) => [listCodes(row[0] ?? '')[0] ?? '', row[4]]);
+  const items = listItems(readPage('docs/settings.md')).filter(([name]) => name.startsWith('FLOWDROP_'));
   const listed = (name: string) =>
     (new RegExp(`define "${name}" -}}\n([A-Z0-9_\\s]+)`).exec(read('templates/_parts.tpl'))?.[1] ?? '')
       .trim()
       .split(/\s+/);
-  const of = (secret: string) => rows.filter(([, is]) => is === secret).map(([name]) => name);
-  expect(listed('flowdrop.plain-settings').sort()).toEqual(of('no').sort());
-  expect([...listed('flowdrop.secret-settings'), 'FLOWDROP_KEY_NAME'].sort()).toEqual(of('yes').sort());
+  const list = (isSecret: boolean) =>
+    items.filter(([, text]) => text.startsWith(' (secret)') === isSecret).map(([name]) => name);
+  expect(listed('flowdrop.plain-settings').sort()).toEqual(list(false).sort());
+  expect([...listed('flowdrop.secret-settings'), 'FLOWDROP_KEY_NAME'].sort()).toEqual(list(true).sort());
 });
 
 it('the alert rules of Kubernetes are those of Prometheus', () => {

@@ -67,6 +67,11 @@ export function listRows(text: string): readonly (readonly string[])[] {
   );
 }
 
+/** Items of lists that begin with a code mark and a colon, `- \`name\`: text`, or with marks between: the code and the rest. */
+export function listItems(text: string): readonly (readonly [code: string, text: string])[] {
+  return [...text.matchAll(/^- `([^`]+)`((?: \(|:).*)$/gm)].map(([, code = '', rest = '']) => [code, rest]);
+}
+
 /** What is in code marks in a cell. */
 export function listCodes(cell: string): readonly string[] {
   return [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
