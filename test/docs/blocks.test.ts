@@ -38,7 +38,6 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'yaml look check': 'test/deliver/report-look.slow.test.ts',
   'json manifest check': 'test/docs/drops.test.ts',
   'json condition check': 'test/docs/drops.test.ts',
-  'json policy check': 'test/docs/security.test.ts',
   'python run': 'test/docs/python.external.test.ts',
   'python catalog run': 'test/catalog/attach.external.test.ts',
   'python spark catalog run': 'test/catalog/attach.external.test.ts',
