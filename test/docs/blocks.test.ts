@@ -36,8 +36,6 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'js webhook check': 'test/alert/docs.test.ts',
   'json event check': 'test/docs/events.test.ts',
   'yaml look check': 'test/deliver/report-look.slow.test.ts',
-  'json manifest check': 'test/docs/drops.test.ts',
-  'json condition check': 'test/docs/drops.test.ts',
   'python run': 'test/docs/python.external.test.ts',
   'python catalog run': 'test/catalog/attach.external.test.ts',
   'python spark catalog run': 'test/catalog/attach.external.test.ts',
