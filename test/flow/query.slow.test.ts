@@ -15,8 +15,9 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import { publishDay } from '../archive/publish-day.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { type Finished, flowdrop, listFiles, MAIN, makeFolder, REPO } from '../support/flowdrop.ts';
+import { type Finished, flowdrop, listFiles, MAIN, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { readSection } from '../support/pages.ts';
 import { startS3 } from '../support/s3-server.ts';
 
 const DATES = ['2026-11-10', '2026-11-12'];
@@ -384,11 +385,10 @@ describe('flowdrop query', () => {
   it('has exactly the options that docs/query.md lists', async () => {
     const help = (await query('--help')).stdout;
     const real = [...help.matchAll(/^ {2}(--[a-z-]+)/gm)].map((match) => match[1]);
-    const docs = await readFile(join(REPO, 'docs', 'query.md'), 'utf8');
-    const table = docs.split('\n## ').find((part) => part.startsWith('Options\n')) ?? '';
-    const listed = [...table.matchAll(/^\| (`--.*?) +\|/gm)].flatMap(([, cell = '']) => cell.match(/--[a-z-]+/g) ?? []);
-    // Of every command, not of this one.
-    expect(listed.filter((name) => name !== '--json').sort()).toEqual(real.sort());
+    const listed = [...readSection('docs/query.md', 'Options').matchAll(/^- ((?:`--[^`]+`(?:, )?)+)/gm)].flatMap(
+      ([, flags = '']) => flags.match(/--[a-z-]+/g) ?? [],
+    );
+    expect(listed.sort()).toEqual(real.sort());
   });
 
   // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.

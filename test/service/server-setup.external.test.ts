@@ -1,5 +1,5 @@
 /**
- * The service's databases, views and users on a server: on a real old one over the wire, and on the present engine with the profile and the rights that docs/service.md gives as SQL (the
+ * The service's databases, views and users on a server: on a real old one over the wire, and on the present engine with the profile and the rights that docs/examples/clickhouse-users.sql gives (the
  * embedded engine takes users from a file only, so the file is made from that SQL).
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -29,7 +29,7 @@ import { startClickHouse } from '../support/clickhouse-server.ts';
 import { REPO } from '../support/flowdrop.ts';
 
 const { server, reason } = await startClickHouse();
-const documentation = await readFile(join(REPO, 'docs/service.md'), 'utf8');
+const documented = await readFile(join(REPO, 'docs/examples/clickhouse-users.sql'), 'utf8');
 
 const PLAN: ServerPlan = { offsetSeconds: 0, order: 'time', scanLimit: 10_000_000 };
 
@@ -185,7 +185,7 @@ describe.skipIf(server === undefined)('an old server, over the wire', () => {
   });
 });
 
-describe('the present engine, with the users of docs/service.md', () => {
+describe('the present engine, with the documented users', () => {
   let folder: string;
   let reader: TestSession;
 
@@ -256,7 +256,7 @@ describe('the present engine, with the users of docs/service.md', () => {
   });
 });
 
-test('every statement of docs/service.md is SQL to the present engine', async () => {
+test('every statement of the documented users is SQL to the present engine', async () => {
   const statements = listStatements();
   expect(statements).toHaveLength(8);
   const engine = await openEmbeddedEngine();
@@ -270,13 +270,10 @@ test('every statement of docs/service.md is SQL to the present engine', async ()
 });
 
 function listStatements(): readonly string[] {
-  const blocks = [...documentation.matchAll(/```sql server check\n(.*?)```/gs)].map(([, block = '']) => block);
-  return blocks.flatMap((block) =>
-    block
-      .split(/;\n/)
-      .map((sql) => sql.trim())
-      .filter((sql) => sql !== ''),
-  );
+  return documented
+    .split(/;\n/)
+    .map((sql) => sql.trim())
+    .filter((sql) => sql !== '');
 }
 
 /** The documented profile and the rights of the newest servers, as a users file has them. */

@@ -3,7 +3,7 @@
  * only read the views; a local engine process parses them first, so the guard is the same everywhere. With an
  * administrator URL, the service also creates the databases and views and loads files; without one it uses the existing
  * ones. In both cases it checks the server as its own user, which changes nothing: the service does not start if this user
- * could write, or could not be limited. A fault names what is missing and the SQL that creates it; `docs/service.md` has
+ * could write, or could not be limited. A fault names what is missing and the SQL that creates it; `docs/clickhouse.md` has
  * the complete SQL.
  */
 import { createReadStream } from 'node:fs';
@@ -281,6 +281,6 @@ async function assertRefused(engine: StatementRunner, database: string): Promise
 }
 
 function notReady(message: string, remedy: string): Fault {
-  const hint = `${remedy}. See "Over a ClickHouse server" in docs/service.md.`;
+  const hint = `${remedy}. See docs/clickhouse.md.`;
   return new Fault('SERVER_NOT_READY', message, { kind: 'usage', hint });
 }

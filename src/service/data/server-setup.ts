@@ -2,7 +2,7 @@
  * Sets up a ClickHouse server for the service: a data database that the service's user never names, and a database of
  * views, the only one that this user sees. Invariant: the bounds of the views (delay, lookback, earliest date) follow
  * the SERVER's clock, so hidden rows stay hidden for every caller and every query. Running the statements twice has the
- * same effect as once. It creates no users: `docs/service.md` has the SQL for them.
+ * same effect as once. It creates no users: `docs/clickhouse.md` has the SQL for them.
  *
  * On a cluster each table is a Distributed one over a replicated table on each node, which has the rows of its shard: all
  * else keeps its names.
@@ -127,7 +127,7 @@ function notReady(message: string, cause?: EngineFault): Fault {
   return new Fault('CLUSTER_NOT_READY', message, {
     kind: 'usage',
     cause,
-    hint: 'Every node must run, and its configuration needs the cluster in <remote_servers>, <zookeeper>, <distributed_ddl>, and <macros><shard>1</shard><replica>a</replica></macros> with its own values. See "Over a cluster" in docs/service.md.',
+    hint: 'Every node must run, and its configuration needs the cluster in <remote_servers>, <zookeeper>, <distributed_ddl>, and <macros><shard>1</shard><replica>a</replica></macros> with its own values. See "Over a cluster" in docs/clickhouse.md.',
   });
 }
 
