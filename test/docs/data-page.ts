@@ -16,8 +16,6 @@ import { parseJob } from '../../src/job/parse.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { buildTable, readSection } from '../support/pages.ts';
 
-const TITLES = ['column', 'type', 'unit', 'null', 'source', 'meaning'] as const;
-
 /** Sections of the page that say how to check what the API's document leaves open. */
 const CHECKS: Readonly<Record<string, string>> = {
   ...{ time: 'time', oi: 'open-interest', open_interest: 'open-interest', sentiment: 'side-and-sentiment' },
@@ -28,19 +26,15 @@ const CHECKS: Readonly<Record<string, string>> = {
 
 const INTRO = `# Data dictionary
 
-For quants: every column of every drop, with its meaning, unit, type and source, and how to check what the provider's API document does not say. This page is generated from the column tables in the code.
+For quants: every column of every drop, with meaning, unit and [type](drops.md#types), and how to check what the provider's API document ("the API document") leaves open. This page is generated from the column tables in the code.
 
-- **Type**: how the file stores the values: [types](drops.md#types). \`wall\` is New York's clock without a zone, \`instant\` is UTC.
-- **Null**: \`no\`: never. \`yes\`: a value that is often unknown. \`rarely\`: not null by contract; if the API sends a null, it is kept and counted in \`nulls\` of the [manifest](drops.md#manifestjson). Unknown text is usually empty, not null.
-- **Unit**: \`not documented\` means that the provider's API document ("the API document" on this page) gives no unit.
-- **Source**: \`document\`: the API document describes the column. \`rows\`: it shows the column only in sample rows, so the meaning is inferred from those. \`service\`: it does not show the field; name and meaning come from the included [service](service.md). Other fields of your API become extra text columns. \`flowdrop\`: computed or filled in by flowdrop.
-- **Check**: where the API document leaves the unit or the time of a number open, the meaning links to [a query](#what-the-api-document-does-not-say-and-how-to-check-it) that finds it in your own data.
-
-Before you sum trades: a drop has every record, including cancels and late reports. See [which records count](formulas.md#which-records-count), and the ready-made queries in [recipes](recipes.md).`;
+- **Null**: a type with \`?\` is often unknown. Any other but \`id\`, \`symbol\`, \`date\` and \`time\` of trades is null only if the API sends one, which is counted in \`nulls\` of the [manifest](drops.md#manifestjson). Unknown text is usually empty.
+- **A linked column** has [a query](#what-the-api-document-does-not-say-and-how-to-check-it) that finds its unit, time or codes in your own data.
+- Before you sum trades: a drop has every record, including cancels and late reports. See [which records count](formulas.md#which-records-count).`;
 
 const TRADES = `## Trades
 
-One row is one trade record. The job [nightly-trades](../jobs/nightly-trades.yaml) exports these as the dataset \`trades\`. Sorted by \`symbol\`, \`time\`, \`id\`.`;
+One row is one trade record: the job [nightly-trades](../jobs/nightly-trades.yaml), dataset \`trades\`, sorted by \`symbol\`, \`time\`, \`id\`. The API document shows ${listSampled()} only in sample rows, so their meaning is inferred.`;
 
 const CODE_ROWS = [
   ['`put_call`', '`CALL`, `PUT`'],
@@ -48,16 +42,9 @@ const CODE_ROWS = [
     '`side`',
     '`AASK` above the ask, `ASK` at the ask, `MID` between bid and ask, `BID` at the bid, `BBID` below the bid',
   ],
-  [
-    '`sentiment`',
-    "`BULLISH`, `BEARISH`, `NEUTRAL`: the API's estimate from where the trade executed: [check](#side-and-sentiment)",
-  ],
-  [
-    '`moneyness`',
-    '`ITM` in the money, `ATM` at the money, `OTM` out of the money; the API document does not say how close to the spot price `ATM` is',
-  ],
-  ['`exchange`', 'not listed by the API document: [see which ones you get](#exchange)'],
-  ['`underlying_type`', 'not listed by the API document; may be empty'],
+  ['`sentiment`', "`BULLISH`, `BEARISH`, `NEUTRAL`: the API's estimate from where the trade executed"],
+  ['`moneyness`', '`ITM` in, `ATM` at, `OTM` out of the money; how close `ATM` is to the spot price is not documented'],
+  ['`exchange`, `underlying_type`', 'not documented'],
 ];
 
 const RATIO_ROWS = [
@@ -78,23 +65,23 @@ ${buildTable(['column', 'codes'], CODE_ROWS)}
 
 ### Activity types
 
-\`option_activity_type\` is OPRA's message type of a last sale report, by the short name that the API sends. The API document lists no values; these are the ones that OPRA publishes. A type that is not in this table counts as a single option, and the report lists it as unknown.`;
+\`option_activity_type\` is OPRA's message type of a last sale report, by short name. The API document lists no values; OPRA publishes these. Any other counts as a single option.`;
 
 const CHAIN = `## Option chain
 
-One row is one contract of the session's last snapshot. The job [option-chain](../jobs/option-chain.yaml) exports these as the dataset \`option-chain\` (\`option_chain\` in SQL). The API document does not show the fields of a chain row.`;
+One row is one contract of the session's last snapshot: the job [option-chain](../jobs/option-chain.yaml), dataset \`option-chain\` (\`option_chain\` in SQL). The API document does not show the fields: these are those of the included [service](service.md). Others become text columns.`;
 
 const STRUCTURE = `## Market structure
 
-One row is one symbol. The job [market-structure](../jobs/market-structure.yaml) exports these as the dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes the fields of \`meta\` and \`intraday_gex\`, but not those of the other objects. So the drop has those other objects twice: as columns, and as one JSON text.`;
+One row is one symbol: the job [market-structure](../jobs/market-structure.yaml), dataset \`market-structure\` (\`market_structure\` in SQL). The API document describes \`meta\` and \`intraday_gex\`, but not the other objects, which are there twice: as columns, and as one JSON text.`;
 
 const OPEN_QUESTIONS = `## What the API document does not say, and how to check it
 
-The queries run in \`flowdrop query\` and in DuckDB: [how](recipes.md#how-to-run-them). Run them once on your own drops: generated data only shows what the included service does.
+The queries run in \`flowdrop query\` and in DuckDB: [how](recipes.md#how-to-run-them). Run them once on your own drops.
 
 ### Greeks and volatility
 
-The API document says only "option theta (time decay)", not whether theta is per day or per year, or vega per point or per 1.00 of volatility. By Black-Scholes with a rate of 0, each greek can be computed from gamma, price and delta. The ratio of the API's value to the computed one shows its unit.
+By Black-Scholes with a rate of 0, each greek follows from gamma, price and delta. The ratio of the API's value to that shows its unit.
 
 \`\`\`sql recipe run
 SELECT put_call, count(*) AS trades,
@@ -111,11 +98,11 @@ GROUP BY put_call ORDER BY put_call
 
 ${buildTable(['ratio', 'near 1', 'other values'], RATIO_ROWS)}
 
-The included service sends theta per calendar day, vega per point and rho per point. \`SELECT min(delta), max(delta)\` shows whether \`delta\` is from -1 to 1; if puts have a positive delta, the API leaves out the sign.
+The included service sends theta per calendar day, vega and rho per point. If \`min(delta)\` is not below 0, the API leaves out the sign of puts.
 
 ### Open interest
 
-The API document does not say which point in time open interest refers to. Exchanges publish it once, before the session, as of the end of the previous session.
+Exchanges publish it once, before the session, as of the end of the previous one.
 
 \`\`\`sql recipe run
 SELECT date, count(*) AS contracts, sum(CASE WHEN first_oi < last_oi THEN 1 ELSE 0 END) AS changed
@@ -123,7 +110,7 @@ FROM (SELECT date, option_symbol, min(oi) AS first_oi, max(oi) AS last_oi FROM t
 GROUP BY date ORDER BY date
 \`\`\`
 
-If \`changed\` is 0, each contract has one figure per session. The next query shows whether that figure is from the evening before. If it is, nearly all contracts are \`possible\`, because open interest cannot change by more than the contracts that traded.
+If \`changed\` is 0, each contract has one figure per session. If that is from the evening before, nearly all contracts are \`possible\` here, because open interest cannot change by more than what traded:
 
 \`\`\`sql recipe run
 WITH listed AS (
@@ -137,11 +124,11 @@ WHERE now.date = (SELECT max(date) FROM trades)
 GROUP BY now.date
 \`\`\`
 
-Generated sessions have a new random open interest each day, so only a few contracts are \`possible\` there.
+Generated sessions have a new random open interest each day.
 
 ### Time
 
-The API document says "trade creation time" and names no time zone. flowdrop assumes New York time. If that is right, nearly all trades are between 09:30 and 16:15, and the first half hour is among the busiest.
+The API document names no time zone; flowdrop assumes New York. If that is right, nearly all trades are between 09:30 and 16:15.
 
 \`\`\`sql recipe run
 SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, count(*) AS trades
@@ -150,7 +137,7 @@ FROM trades WHERE date = (SELECT max(date) FROM trades) GROUP BY 1, 2 ORDER BY 1
 
 ### Side and sentiment
 
-The API document shows \`side\` only in sample rows. \`sentiment\` is an estimate "from whether the trade executed at bid, ask or spot". The query shows the rule that your API uses. A trade at the ask is not necessarily a purchase that opens a position.
+\`sentiment\` is an estimate "from whether the trade executed at bid, ask or spot". The query shows the rule of your API.
 
 \`\`\`sql recipe run
 SELECT put_call, side, sentiment, count(*) AS trades FROM trades
@@ -159,7 +146,7 @@ WHERE date = (SELECT max(date) FROM trades) GROUP BY put_call, side, sentiment O
 
 ### Exchange
 
-The API document lists no values. The included service sends names (\`CBOE\`, \`PHLX\`). Single letters are most likely OPRA's participant ids, which OPRA's Pillar Output Specification lists.
+The included service sends names (\`CBOE\`, \`PHLX\`). Single letters are most likely OPRA's participant ids.
 
 \`\`\`sql recipe run
 SELECT exchange, count(*) AS trades, min(symbol) AS example FROM trades GROUP BY exchange ORDER BY trades DESC, exchange
@@ -179,30 +166,22 @@ export function buildDataPage(): string {
 function listTrades(): string {
   const job = parseJob('x.yaml', 'name: x\nsource: {api: historical}\ndrop: {to: out, dataset: x}\n');
   const columns = new Map(job.source.columns.map((column) => [column.name, column]));
-  return buildTable(
-    TITLES,
-    TRADE_COLUMNS.map(({ name, drop, unit, isDescribed, description }) => {
-      const column = columns.get(name);
-      const nulls = column?.oftenNull ? 'yes' : column?.nullable ? 'rarely' : 'no';
-      return [
-        code(name),
-        code(drop),
-        formatUnit(unit),
-        nulls,
-        isDescribed ? 'document' : 'rows',
-        explain(name, description, unit),
-      ];
-    }),
-  );
+  return TRADE_COLUMNS.map(({ name, drop, unit, description }) =>
+    describe(name, drop, unit, columns.get(name)?.oftenNull === true, description),
+  ).join('\n');
 }
 
 function listSnapshot(api: 'chain' | 'market-structure'): string {
-  return buildTable(
-    TITLES,
-    SNAPSHOT_COLUMNS[api].map(({ name, type, unit, nullable, source, description }) => [
-      ...[code(name), code(type), formatUnit(unit), nullable ? 'yes' : 'no', source, explain(name, description, unit)],
-    ]),
-  );
+  return SNAPSHOT_COLUMNS[api]
+    .map(({ name, type, unit, nullable, description }) => describe(name, type, unit, nullable, description))
+    .join('\n');
+}
+
+/** Columns of trades that the API document does not describe. */
+function listSampled(): string {
+  return TRADE_COLUMNS.filter(({ isDescribed }) => !isDescribed)
+    .map(({ name }) => code(name))
+    .join(', ');
 }
 
 function listActivityTypes(): string {
@@ -213,21 +192,22 @@ function listActivityTypes(): string {
     ['late report: not counted', LATE_TYPES],
     ['cancel message: not counted, nor is the print that it cancels', CANCEL_TYPES],
   ] as const;
-  return buildTable(
-    ['in the report', 'codes'],
-    groups.map(([group, codes]) => [group, codes.map(describeCode).join(', ')]),
-  );
+  return groups.map(([group, codes]) => `- **${group}**: ${codes.map(describeCode).join(', ')}`).join('\n');
 }
 
-/** The description without the unit, which has a column of its own. */
-function explain(name: string, description: string, unit: string | null | undefined): string {
+/** The description without the unit, which stands beside the type, and without what `?` says. */
+function describe(
+  name: string,
+  type: string,
+  unit: string | null | undefined,
+  isOftenNull: boolean,
+  description: string,
+): string {
   const text = unit ? description.replace(`, ${unit}.`, '.') : description;
   const check = CHECKS[name];
-  return check === undefined ? text : `${text} [Check](#${check})`;
-}
-
-function formatUnit(unit: string | null | undefined): string {
-  return unit === null ? 'not documented' : (unit ?? '');
+  const column = check === undefined ? code(name) : `[${code(name)}](#${check})`;
+  const typed = [code(`${type}${isOftenNull ? '?' : ''}`), ...(unit === undefined ? [] : [unit ?? 'not documented'])];
+  return `- ${column} ${typed.join(', ')}: ${text.replace(' Null where it could not be computed.', '').replace(/\.$/, '')}`;
 }
 
 function code(name: string): string {

@@ -1,9 +1,10 @@
 /**
  * docs/recipes.md, and the checks of docs/data.md: every query runs in `flowdrop query` and in DuckDB, and gives the same
- * rows in both and in Polars. Where the page says that a number is the report's, it is compared with the report that the
+ * rows in both and in docs/examples/recipes.py, which is Polars. Where the page says that a number is the report's, it is compared with the report that the
  * same run mailed. The rule of `counted` is the report's own, and Polars follows it on a day full of cancels.
  */
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,10 +24,16 @@ const python = findPython();
 
 const blocks = ['docs/recipes.md', 'docs/data.md'].flatMap(listBlocks);
 const textsOf = (info: string) => blocks.filter((block) => block.info === info).map(({ text }) => text);
-const [sqlPrefix = ''] = textsOf('sql recipe prefix');
+const sqlPrefix = readFileSync(join(REPO, 'docs/examples/counted.sql'), 'utf8').replace(/^--.*\n/, '');
 const [views = ''] = textsOf('sql duckdb recipe setup');
-const [pythonSetup = ''] = textsOf('python recipe setup');
-const [pythonPrefix = ''] = textsOf('python recipe prefix');
+/** Cells of the file by their titles, which are those of the recipes. */
+const cells = new Map(
+  readFileSync(join(REPO, 'docs/examples/recipes.py'), 'utf8')
+    .split(/^# %% /m)
+    .map((cell) => [cell.split('\n', 1)[0] ?? '', cell.replace(/^.*\n/, '')]),
+);
+const pythonSetup = cells.get('Frames') ?? '';
+const pythonPrefix = cells.get('The trades that count') ?? '';
 
 const COUNT_BY_DATE =
   'SELECT date, count(*) AS trades, sum(premium) AS premium FROM counted GROUP BY date ORDER BY date';
@@ -44,15 +51,13 @@ interface Recipe {
 
 const recipes: readonly Recipe[] = [...new Set(blocks.map(({ heading }) => heading))].flatMap((heading) => {
   const own = blocks.filter((block) => block.heading === heading);
-  const programs = own.filter(({ info }) => info === 'python recipe run');
   return own
     .filter(({ info }) => info === 'sql recipe run' || info === 'sql duckdb recipe run')
-    .map(({ info, text }, at) => ({
-      title: at === 0 ? heading : `${heading} (${at + 1})`,
-      sql: /\bcounted\b/.test(text) ? `${sqlPrefix}${text}` : text,
-      isDuckDbOnly: info === 'sql duckdb recipe run',
-      python: programs[at]?.text,
-    }));
+    .map(({ info, text }, at) => {
+      const title = at === 0 ? heading : `${heading} (${at + 1})`;
+      const sql = /\bcounted\b/.test(text) ? `${sqlPrefix}${text}` : text;
+      return { title, sql, isDuckDbOnly: info === 'sql duckdb recipe run', python: cells.get(title) };
+    });
 });
 
 let cwd: string;
@@ -124,11 +129,11 @@ describe('a recipe', () => {
   });
 });
 
-describe('the lines that save `counted.sql`', () => {
+describe('the lines that use `counted.sql`', () => {
   it('run in a clone, and answer', () => {
     const [lines = ''] = textsOf('sh recipe run');
     const command = lines
-      .replace('docs/recipes.md', `"${join(REPO, 'docs', 'recipes.md')}"`)
+      .replace('docs/examples', `"${join(REPO, 'docs', 'examples')}"`)
       .replace('npx flowdrop', `"${process.execPath}" "${MAIN}" --json`)
       .replace('query -', 'query - --from-store out/drops --dataset trades');
     const run = spawnSync('sh', ['-c', command], { cwd, encoding: 'utf8' });
@@ -139,7 +144,7 @@ describe('the lines that save `counted.sql`', () => {
 
 describe.skipIf(python.isMissing)('the join in pandas', () => {
   it('gives the same rows as in DuckDB', () => {
-    const [text = ''] = textsOf('python pandas recipe run');
+    const text = cells.get('10. Join with daily prices, in pandas') ?? '';
     const script = `${text}
 print(answer.assign(date=answer["date"].dt.strftime("%Y-%m-%d")).to_json(orient="records", double_precision=15))`;
     const rows: readonly Row[] = JSON.parse(runPython(script));
@@ -291,10 +296,9 @@ describe('the data dictionary', () => {
     const rows = await queryDuckDb(`DESCRIBE SELECT * FROM read_parquet('${summary}', hive_partitioning = false)`);
     const types: Readonly<Record<string, string>> = { VARCHAR: 'string', BIGINT: 'int64', DOUBLE: 'double' };
     expect(rows.map((row) => [row['column_name'], types[String(row['column_type'])]])).toEqual(
-      listRows(readSection('docs/data.md', 'Summary')).map(([name = '', type = '']) => [
-        ...listCodes(name),
-        ...listCodes(type),
-      ]),
+      listRows(readSection('docs/data.md', 'Summary')).flatMap(([names = '', type = '']) =>
+        listCodes(names).map((name) => [name, listCodes(type)[0]?.replace('?', '')]),
+      ),
     );
   });
 
