@@ -4,13 +4,18 @@
  */
 import { COMMAND_GROUPS, type CommandSpec, EXIT_CODE_MEANINGS, formatFlag } from '../../src/cli/command.ts';
 import { COMMANDS, GLOBAL_OPTIONS } from '../../src/cli/commands.ts';
-import { buildTable } from '../support/pages.ts';
 
 const INTRO = `# Commands
 
-For everyone who uses the command line: every command, its options and examples. This page is generated from the same table as \`flowdrop --help\`.
+For everyone who uses the command line: every command with its options, generated from the same table as \`flowdrop --help\`.
 
-A JOB is the path of a job file, or its name in the \`jobs\` folder. Logs and progress go to stderr. In the clone and its subfolders type \`npx flowdrop\`; after \`npm link\`, and in the image, plain \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-run-these-commands)). Completion works for the name \`flowdrop\`: without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
+A JOB is the path of a job file, or its name in the \`jobs\` folder; [JOB] is all of them by default. Logs go to stderr. In the clone type \`npx flowdrop\`; after \`npm link\`, and in the image, \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-run-these-commands)). For completion without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
+
+/** Commands whose options another page explains, with their defaults. */
+const ELSEWHERE: Readonly<Record<string, string>> = { query: 'query.md#options', serve: 'service.md#options' };
+
+/** What the first lines of the page say of JOB. */
+const JOB = /^job file, or its name in the jobs folder(; default: all)?$/;
 
 export function buildCommandsPage(): string {
   const listed = COMMANDS.filter(({ group }) => group !== undefined);
@@ -18,10 +23,7 @@ export function buildCommandsPage(): string {
     const own = listed.filter(({ group }) => group === key);
     return [`## ${title.replace(/:$/, '')}`, ...own.map(buildCommand)].join('\n\n');
   });
-  const codes = buildTable(
-    ['exit code', 'meaning'],
-    EXIT_CODE_MEANINGS.map(([code, meaning]) => [String(code), meaning]),
-  );
+  const codes = EXIT_CODE_MEANINGS.map(([code, meaning]) => `- ${code}: ${meaning}`).join('\n');
   const globals = buildOptions(GLOBAL_OPTIONS);
   const parts = [INTRO, '## Exit codes', codes, '## Options of every command', globals, ...groups];
   return `${parts.join('\n\n')}\n`;
@@ -29,22 +31,30 @@ export function buildCommandsPage(): string {
 
 function buildCommand({ name, argument, summary, options, notes, examples = [] }: CommandSpec): string {
   const words = [name, argument?.syntax.replace(/[<>]/g, '').toUpperCase()];
-  const typed = examples.map(([line, what]) => (what === '' ? line : `# ${what}\n${line}`));
+  // A line without an option says no more than the heading, and an option has its words above.
+  const typed = examples
+    .filter(([line]) => /--|[|<>]/.test(line))
+    .map(([line, what]) => (what === '' || line.includes('--') ? line : `# ${what}\n${line}`));
+  const page = ELSEWHERE[name];
+  const listed = page === undefined ? buildOptions(options) : `Options: [${page.replace(/#.*/, '')}](${page}).`;
   return [
     `### \`${words.filter(Boolean).join(' ')}\``,
     `${capitalize(summary)}.${notes === undefined ? '' : ` ${notes.replaceAll('\n', ' ')}`}`,
-    ...(argument === undefined ? [] : [`\`${argument.syntax}\`: ${argument.text}${listChoices(argument.choices)}.`]),
-    ...(Object.keys(options).length === 0 ? [] : [buildOptions(options)]),
+    ...(argument === undefined || JOB.test(argument.text)
+      ? []
+      : [`\`${argument.syntax}\`: ${argument.text}${listChoices(argument.choices)}.`]),
+    ...(Object.keys(options).length === 0 ? [] : [listed]),
     ...(typed.length === 0 ? [] : [`\`\`\`sh check\n${typed.join('\n')}\n\`\`\``]),
   ].join('\n\n');
 }
 
 function buildOptions(options: CommandSpec['options']): string {
-  const rows = Object.entries(options).map(([key, spec]) => [
-    `\`${formatFlag(key)}${spec.value === '' ? '' : ` ${spec.value.toUpperCase()}`}\``,
-    `${spec.text}${listChoices(spec.choices?.map(String))}`.replaceAll('|', '\\|'),
-  ]);
-  return buildTable(['option', 'meaning'], rows);
+  return Object.entries(options)
+    .map(([key, spec]) => {
+      const value = spec.value === '' ? '' : ` ${spec.value.toUpperCase()}`;
+      return `- \`${formatFlag(key)}${value}\`: ${spec.text}${listChoices(spec.choices?.map(String))}`;
+    })
+    .join('\n');
 }
 
 function listChoices(choices: readonly string[] | undefined): string {
