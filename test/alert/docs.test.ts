@@ -50,7 +50,7 @@ describe('the page of operations', () => {
   });
 
   it('shows the document as it is posted', () => {
-    const example = JSON.parse(block('json alert')) as Notice;
+    const example = JSON.parse(readFileSync(join(REPO, 'docs/examples/alert.json'), 'utf8')) as Notice;
     const [alerts, recovered] = [example.alerts, example.recovered].map((list) =>
       list.map((one) => ({ ...one, first_seen: one.since })),
     );

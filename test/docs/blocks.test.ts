@@ -31,7 +31,6 @@ const DONE_HERE = [
 ];
 /** Blocks that another test uses, found there by their info string. */
 const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
-  'json alert check': 'test/alert/docs.test.ts',
   'js webhook check': 'test/alert/docs.test.ts',
   'json event check': 'test/docs/events.test.ts',
   'yaml look check': 'test/deliver/report-look.slow.test.ts',
