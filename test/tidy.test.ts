@@ -14,29 +14,10 @@ const MAX_LINES = 400;
 const TABLES_OF_DATA: readonly string[] = ['cli/commands.ts', 'report/numbers.ts'];
 
 /**
- * The rooms from top to bottom. A room imports rooms of the lines below its own, types included, never one beside it or
- * above it: where an arrow would run up, a fact has the wrong owner.
+ * The rooms from top to bottom, as the page of the architecture draws them. A room imports rooms of the lines below its
+ * own, types included, never one beside it or above it: where an arrow would run up, a fact has the wrong owner.
  */
-const LAYERS: readonly (readonly string[])[] = [
-  ['main.ts'],
-  ['cli'],
-  ['daemon', 'export'],
-  ['alert'],
-  ['deliver'],
-  ['run'],
-  ['openers.ts'],
-  ['seal', 'archive', 'catalog'],
-  ['ledger'],
-  ['state'],
-  ['stage'],
-  ['plan', 'source', 'service', 'settings'],
-  ['job', 'guard'],
-  ['report'],
-  ['store', 'mail', 'calendar', 'engine'],
-  ['exposure'],
-  ['api-contract'],
-  ['core'],
-];
+const LAYERS = readLayers(readFileSync(join(REPO, 'docs/architecture.md'), 'utf8'));
 
 /** Rooms that may import less than what lies below them. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
@@ -194,6 +175,14 @@ describe('the package', () => {
     expect(readFileSync(join(REPO, 'package-lock.json'), 'utf8')).not.toContain('"resolved": "http');
   });
 });
+
+function readLayers(page: string): readonly (readonly string[])[] {
+  const [, drawn = ''] = /```text illustration\n([\s\S]*?)```/.exec(page) ?? [];
+  return drawn
+    .trim()
+    .split('\n')
+    .map((line) => (line.split(/ {2,}/)[0] ?? '').split(' | '));
+}
 
 function readImports(file: string): readonly Import[] {
   const text = texts.get(file) ?? '';
