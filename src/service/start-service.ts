@@ -23,7 +23,7 @@ import { createQueryRunner, MAX_RESULT_BYTES } from './historical/query-runner.t
 import { startListener } from './http/listener.ts';
 import { createHealth, createInterface, createMetrics } from './http/operations.ts';
 import type { Route } from './http/route.ts';
-import { ServiceMetrics } from './http/service-metrics.ts';
+import { createServiceMetrics } from './http/service-metrics.ts';
 import { assertOptions, type ServiceOptions } from './options.ts';
 import { createChain } from './snapshot/chain.ts';
 import { createMarketStructure } from './snapshot/market-structure.ts';
@@ -70,7 +70,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const shared = parts.redisUrl === undefined ? undefined : await openSharedPace(parts.redisUrl);
     if (shared) closers.push(shared.close);
     const gate = createGate(clock, keys.ring, options, shared?.open);
-    const metrics = new ServiceMetrics(parts.version);
+    const metrics = createServiceMetrics(parts.version);
     const folder = await makeServiceFolder();
     closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
     const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };

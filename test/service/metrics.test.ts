@@ -1,6 +1,6 @@
 /** The service's metrics as the text that Prometheus reads: names, units and numbers. */
 import { describe, expect, test } from 'vitest';
-import { ServiceMetrics } from '../../src/service/http/service-metrics.ts';
+import { createServiceMetrics, type ServiceMetrics } from '../../src/service/http/service-metrics.ts';
 
 interface Sample {
   readonly name: string;
@@ -42,7 +42,7 @@ const request = { endpoint: 'historical', status: 200, errorCode: undefined, sec
 
 describe('the metrics', () => {
   test('count requests, rows, bytes and errors by endpoint', async () => {
-    const metrics = new ServiceMetrics('1.2.3');
+    const metrics = createServiceMetrics('1.2.3');
     metrics.observeRequest(request);
     metrics.observeRequest({ ...request, seconds: 3 });
     metrics.observeRequest({ ...request, status: 429, errorCode: 'RATE_LIMITED', rows: 0, bytes: 90, seconds: 0.001 });
@@ -61,7 +61,7 @@ describe('the metrics', () => {
   });
 
   test('ask the pool at each reading, and count restarts and cache lookups', async () => {
-    const metrics = new ServiceMetrics('1.2.3');
+    const metrics = createServiceMetrics('1.2.3');
     const pool = { size: 4, running: 1, waiting: 7 };
     metrics.watchBackend({ pool, rows: 12 });
     metrics.countEngineRestart();
@@ -81,7 +81,7 @@ describe('the metrics', () => {
   });
 
   test('have help and a type each, a unit at the end of the name, and _total on counters only', async () => {
-    const metrics = new ServiceMetrics('1.2.3');
+    const metrics = createServiceMetrics('1.2.3');
     metrics.watchBackend({ pool: { size: 1, running: 0, waiting: 0 }, rows: 12 });
     metrics.observeRequest(request);
     const { types, helps, samples } = await read(metrics);
