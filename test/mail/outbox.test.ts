@@ -59,3 +59,17 @@ test('a message that its sender takes back is not written', async () => {
   await expect(mailer.send(buildMessage(), { confirm: () => Promise.reject(reason) })).rejects.toBe(reason);
   expect(await readdir(directory)).toEqual([]);
 });
+
+test('a trial of the outbox makes nothing', async () => {
+  const missing = join(directory, 'not', 'yet');
+  expect(await openOutboxMailer({ directory: missing }).verify()).toContain(`${missing}, which the first mail creates`);
+  expect(await openOutboxMailer({ directory }).verify()).toMatch(/is written to \S+$/);
+  expect(await readdir(directory)).toEqual([]);
+});
+
+test('a trial of the outbox finds a file in its place', async () => {
+  const file = join(directory, 'file');
+  await writeFile(file, '');
+  for (const path of [file, join(file, 'below')])
+    await expect(openOutboxMailer({ directory: path }).verify()).rejects.toMatchObject({ code: 'MAIL_FAILED' });
+});

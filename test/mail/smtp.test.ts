@@ -241,6 +241,27 @@ describe('a connection', () => {
   });
 });
 
+describe('a trial of the mail server', () => {
+  test('needs no login where none is set', async () => {
+    const receiver = await receive();
+    expect(await openMailer(`smtp://127.0.0.1:${receiver.port}`).verify()).toContain('no login is set');
+  });
+
+  test('of a server that says nothing ends by itself', async () => {
+    const silent = createServer((socket) => {
+      socket.on('error', () => {});
+      opened.push({ close: async () => void socket.destroy() });
+    });
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    opened.unshift({ close: () => new Promise((resolve) => silent.close(() => resolve())) });
+    const address = silent.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    await expect(openMailer(`smtp://127.0.0.1:${address.port}`, 200).verify()).rejects.toMatchObject({
+      code: 'MAIL_FAILED',
+    });
+  });
+});
+
 describe('smtp login', () => {
   const onAuth: NonNullable<SMTPServerOptions['onAuth']> = (auth, _session, done) => {
     if (auth.username === 'desk' && auth.password === PASSWORD) done(null, { user: 'desk' });
