@@ -1,7 +1,7 @@
 /**
- * The documents of the daemon: the status of a job as far as it is kept, and what the JSON API answers. The pages and the
- * metrics are drawn from the same documents, and `/api/openapi.json` is made from these schemas, so that page, API and
- * description cannot differ. Fields may be added; none is renamed or removed within `v1`.
+ * The documents of the daemon: the status of a job as far as it is kept, and what the JSON API answers, with its OpenAPI
+ * document. The pages and the metrics are drawn from the same documents, so that page, API and description cannot differ.
+ * Fields may be added; none is renamed or removed within `v1`.
  */
 import { z } from 'zod';
 import { CONDITIONS, type Condition, isSealed } from '../plan/conditions.ts';
@@ -182,7 +182,7 @@ export type DropDetail = z.infer<typeof dropDetailSchema>;
 
 export const reportsSchema = z.object({ reports: z.array(reportSchema) });
 
-export const errorSchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
+const errorSchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
 export type Problem = z.infer<typeof problemSchema>;
 export type JobSummary = z.infer<typeof jobSummarySchema>;
@@ -215,14 +215,15 @@ export type ActionName = (typeof ACTIONS)[number];
 
 /** Filters of the list of runs. */
 export const runQuerySchema = z.object({
-  job: z.string().optional(),
-  command: z.enum(RUN_COMMANDS).optional(),
-  outcome: z.enum(['running', ...outcomeSchema.options]).optional(),
-  before: z.string().optional(),
-  limit: z.coerce.number().int().min(1).max(500).optional(),
+  job: z.string().optional().describe('only of this job'),
+  command: z.enum(RUN_COMMANDS).optional().describe('only of this command'),
+  outcome: z
+    .enum(['running', ...outcomeSchema.options])
+    .optional()
+    .describe('only with this outcome, or `running`'),
+  before: z.string().optional().describe('`next` of an answer: older runs'),
+  limit: z.coerce.number().int().min(1).max(500).optional().describe('maximum number of runs, 1 to 500'),
 });
-
-export type RunQuery = z.infer<typeof runQuerySchema>;
 
 export const dateSchema = z.string().regex(/^\d{4}-\d{2}-\d{2}$/, 'a date is YYYY-MM-DD');
 /** Any characters but those that move a cursor or end a line. */
@@ -258,7 +259,7 @@ export type ActionFields = z.infer<typeof actionFieldsSchema>;
 /** What a program posts. */
 export const actionRequestSchema = actionFieldsSchema.extend({ action: z.enum(ACTIONS) });
 
-export const actionAnswerSchema = z.object({
+const actionAnswerSchema = z.object({
   outcome: z.enum(['done', 'started', 'refused', 'failed']),
   text: z.string(),
   line: z.string().nullable().meta({ description: 'what to type for the same: the words after `flowdrop`' }),
@@ -270,3 +271,78 @@ export type ActionAnswer = z.infer<typeof actionAnswerSchema>;
 export const actionLogSchema = z.object({ actions: z.array(actionEntrySchema).meta({ description: 'newest first' }) });
 
 export type ActionLogDocument = z.infer<typeof actionLogSchema>;
+
+export interface DescribedRoute {
+  readonly summary: string;
+  readonly answer: z.ZodType;
+  readonly query?: z.ZodObject;
+}
+
+/** The OpenAPI document. @param routes by address; `{job}` and the like are parts of it @param version of the program */
+export function describeApi(routes: Readonly<Record<string, DescribedRoute>>, version: string): unknown {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'flowdrop',
+      version,
+      description:
+        'What the daemon shows and does. Fields may be added; none is renamed or removed. With FLOWDROP_STATUS_TOKEN each request needs it as a bearer token.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ token: [] }, {}],
+    paths: Object.fromEntries(Object.entries(routes).map(([path, route]) => [path, describePath(path, route)])),
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+  };
+}
+
+function describePath(path: string, { summary, answer, query = z.object() }: DescribedRoute) {
+  const words = path.replace('/api/', '').split(/[/{}]+/);
+  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
+    return { name, in: 'path', description: `the ${name}`, required: true, schema: { type: 'string' } };
+  });
+  const queries = Object.entries(query.shape).map(([name, schema]) => {
+    const { description, ...rest } = describeSchema(schema, 'input');
+    return { name, in: 'query', description, required: false, schema: rest };
+  });
+  const get = {
+    summary,
+    operationId: `read${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')}`,
+    parameters: [...parts, ...queries],
+    responses: { 200: describeAnswer('the document', answer), ...FAILURES },
+  };
+  return path === '/api/actions' ? { get, post: ACT } : { get };
+}
+
+const FAILURES = {
+  400: describeAnswer('a parameter is wrong', errorSchema),
+  401: describeAnswer('the token is missing or wrong', errorSchema),
+  403: describeAnswer('not allowed', errorSchema),
+  404: describeAnswer('not found', errorSchema),
+};
+
+const ACT = {
+  summary: 'Does what a command does: a run, a backfill, a stop. For programs; pages have forms',
+  operationId: 'act',
+  requestBody: {
+    required: true,
+    content: { 'application/json': { schema: describeSchema(actionRequestSchema, 'input') } },
+  },
+  responses: {
+    ...FAILURES,
+    202: describeAnswer('started, or done', actionAnswerSchema),
+    409: describeAnswer('refused, with the reason', actionAnswerSchema),
+    413: describeAnswer('the body is too large', errorSchema),
+    415: describeAnswer('the body is not JSON', errorSchema),
+    502: describeAnswer('it failed, with the reason', actionAnswerSchema),
+  },
+};
+
+function describeAnswer(description: string, schema: z.ZodType) {
+  return { description, content: { 'application/json': { schema: describeSchema(schema) } } };
+}
+
+function describeSchema(schema: z.ZodType, io: 'input' | 'output' = 'output') {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
+}

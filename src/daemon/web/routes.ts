@@ -4,6 +4,7 @@
  * so that page and API cannot differ. Invariant: nothing is read for a name that the daemon does not know, and what many
  * ask for at once is read once.
  */
+import { createReadStream } from 'node:fs';
 import { z } from 'zod';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -20,8 +21,10 @@ import type { Daemon, DaemonView } from '../daemon.ts';
 import type { Commands } from '../run-process.ts';
 import {
   actionLogSchema,
+  type DescribedRoute,
   type DropDetail,
   dateSchema,
+  describeApi,
   dropDetailSchema,
   jobSchema,
   jobsSchema,
@@ -36,8 +39,7 @@ import { renderActionsPage } from './action-form.ts';
 import { describeFacts, describeJob, describeJobs, describeRun } from './describe-job.ts';
 import { renderDropPage } from './drop-page.ts';
 import { renderJobPage, renderOverview, renderReportsPage } from './job-page.ts';
-import { type DescribedRoute, describeApi } from './openapi.ts';
-import { answerJson, type PageAnswer, type PageContext, Refusal } from './page-frame.ts';
+import { answerFile, answerJson, answerReport, type PageAnswer, type PageContext, Refusal } from './page-frame.ts';
 import { LOG_LEVELS, renderRunPage, renderRunsPage } from './run-page.ts';
 
 export interface WebOptions {
@@ -68,6 +70,8 @@ const MAX_READ_RUNS = 2_000;
 const READ_AT_ONCE = 50;
 /** Each reading of a drop is a process: a restatement may come at any time, but a person goes back and forth. */
 const DROP_LIFETIME_MS = 30_000;
+/** Reports read in parallel; each reading is a process. */
+const MAX_REPORTS = 2;
 /** What a person looks through. */
 const SHOWN_ROWS = 20;
 
@@ -82,9 +86,10 @@ interface Route<S extends z.ZodType = z.ZodType> extends DescribedRoute {
   readonly draw?: ((document: z.infer<S>, context: PageContext, asked: Words) => string | Promise<string>) | undefined;
 }
 
-export function createRoutes({ clock, daemon, commands, calendar, stateDir }: WebOptions) {
+export function createRoutes({ clock, daemon, commands, calendar, stateDir, mayAct }: WebOptions) {
   const views = keep<DaemonView>(clock, VIEW_LIFETIME_MS);
   const drops = keep<DropDetail>(clock, DROP_LIFETIME_MS);
+  const reports = keep<{ readonly html: string }>(clock, 0, MAX_REPORTS);
   const actionLog = openActionLog(actionLogOf(stateDir));
 
   const routes: Readonly<Record<string, Route>> = {
@@ -107,13 +112,7 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
     '/api/runs': route({
       summary: 'Runs of this machine, newest first',
       answer: runsSchema,
-      query: {
-        job: 'only of this job',
-        command: 'only of this command',
-        outcome: 'only with this outcome, or `running`',
-        before: '`next` of an answer: older runs',
-        limit: 'maximum number of runs, 1 to 500',
-      },
+      query: runQuerySchema,
       read: async (asked) => await listRuns(runQuerySchema.parse(asked)),
       draw: (document, context, asked) => renderRunsPage(document, asked, context),
     }),
@@ -133,7 +132,7 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
     '/api/runs/{job}/{run}/log': route({
       summary: 'The last lines of a log',
       answer: runLogSchema,
-      query: { level: 'minimum level: info, warn, error', text: 'only lines that contain this text' },
+      query: z.object({ level: said('minimum level: info, warn, error'), text: said('only lines that contain this text') }),
       async read({ job = '', run = '', level, text }) {
         const path = await logFile(job, run);
         return path === undefined ? undefined : await readRunLog(path, level, text);
@@ -142,7 +141,7 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
     '/api/drops/{job}/{date}': route({
       summary: 'One drop: manifest, revisions, checks, audit',
       answer: dropDetailSchema,
-      query: { rows: '1: also the first rows, and sums by symbol' },
+      query: z.object({ rows: said('1: also the first rows, and sums by symbol') }),
       read: ({ job = '', date = '', rows }) => findDrop(job, date, rows === '1'),
       async draw(document, context, { job = '', date = '' }) {
         return renderDropPage(document, await listReports({ job, from: date, to: date }), context);
@@ -151,7 +150,7 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
     '/api/reports': route({
       summary: 'Archived reports, newest first',
       answer: reportsSchema,
-      query: { job: 'only of this job', from: 'first date', to: 'last date' },
+      query: z.object({ job: said('only of this job'), from: said('first date'), to: said('last date') }),
       read: async (asked) => ({ reports: await listReports(asked) }),
       draw: (document, context, asked) => renderReportsPage(document, asked, context),
     }),
@@ -162,7 +161,23 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
       draw: renderActionsPage,
     }),
   };
-  return { answerApi, drawPage, look, logFile, listReports, dropFile };
+  const files: Readonly<Record<string, (asked: Words) => Promise<PageAnswer | undefined>>> = {
+    async '/runs/{job}/{run}/log'({ job = '', run = '' }) {
+      const path = await logFile(job, run);
+      return path === undefined
+        ? undefined
+        : answerFile('text/plain; charset=utf-8', `${run}.log`, createReadStream(path));
+    },
+    async '/drops/{job}/{date}/file'({ job = '', date = '' }) {
+      const [file] = (await findDrop(job, date, false))?.drop.manifest?.files ?? [];
+      if (!file) return undefined;
+      const stream = commands.stream(['drop', daemon.pathOf(job), date, '--file']);
+      // So that a part is never taken for the whole.
+      const length = { 'content-length': String(file.size) };
+      return answerFile('application/vnd.apache.parquet', `${date}-${file.filename}`, stream, length);
+    },
+  };
+  return { answerApi, drawPage, readFile, readReport };
 
   /** @param path begins with `/api/` @throws Fault, Refusal */
   async function answerApi(path: string, query: URLSearchParams): Promise<PageAnswer> {
@@ -171,23 +186,38 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
   }
 
   /** @throws Fault, Refusal */
-  async function drawPage(path: string, query: URLSearchParams, context: PageContext): Promise<string> {
+  async function drawPage(path: string, query: URLSearchParams): Promise<string> {
+    const jobs = (await look()).jobs.map(({ name }) => name);
     const { draw, document, asked } = await readRoute(path === '/' ? '/api/jobs' : `/api${path}`, query);
     if (!draw) throw nothingHere();
-    return await draw(document, context, asked);
+    return await draw(document, { nowMs: clock.now(), calendar, jobs, canAct: mayAct }, asked);
+  }
+
+  /** `undefined` if the address is not that of a file. @throws Fault, Refusal */
+  async function readFile(path: string): Promise<PageAnswer | undefined> {
+    const found = findAddress(files, path);
+    const file = await found?.row(found.parts);
+    if (found && !file) throw nothingHere();
+    return file;
+  }
+
+  /** @throws Fault, Refusal */
+  async function readReport(path: string): Promise<PageAnswer> {
+    // Compared with all listed reports, so that no other text, in any encoding, reaches the archive.
+    const named = (await listReports({})).find(({ href }) => href === path);
+    if (!named) throw nothingHere();
+    const { job, date, report, revision } = named;
+    const which = ['--date', date, '--report', report, '--revision', String(revision)];
+    const read = () => commands.read<{ readonly html: string }>(['report', daemon.pathOf(job), ...which, '--show']);
+    return answerReport((await reports(path, read)).html);
   }
 
   async function readRoute(path: string, query: URLSearchParams) {
-    const given = splitPath(path);
-    for (const [address, { read, draw }] of Object.entries(routes)) {
-      const parts = matchAddress(address.slice(1).split('/'), given);
-      if (!parts) continue;
-      const asked = { ...Object.fromEntries([...query].filter(([, value]) => value !== '')), ...parts };
-      const document = await read(asked).catch(refuseParameter);
-      if (document === undefined) throw nothingHere();
-      return { draw, document, asked };
-    }
-    throw nothingHere();
+    const { row, parts } = findAddress(routes, path) ?? {};
+    const asked = { ...Object.fromEntries([...query].filter(([, value]) => value !== '')), ...parts };
+    const document = await row?.read(asked).catch(refuseParameter);
+    if (document === undefined) throw nothingHere();
+    return { draw: row?.draw, document, asked };
   }
 
   /** The daemon's view for whoever looks at a page: at most one a second. */
@@ -250,14 +280,6 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir }: We
     return await drops(JSON.stringify([job, date, withRows]), () => readDrop(job, date, withRows));
   }
 
-  /** The file of a sealed date with its name and size; `undefined` if there is none. @throws Fault */
-  async function dropFile(job: string, date: string) {
-    const [file] = (await findDrop(job, date, false))?.drop.manifest?.files ?? [];
-    if (!file) return undefined;
-    const stream = commands.stream(['drop', daemon.pathOf(job), date, '--file']);
-    return { name: `${date}-${file.filename}`, sizeBytes: file.size, stream };
-  }
-
   function historyOf(job: string): RunHistory {
     return new RunHistory(stateDir, job);
   }
@@ -317,25 +339,34 @@ export function keep<T>(clock: Pick<Clock, 'now'>, lifetimeMs: number, most = 50
   };
 }
 
-/** The parts of an address, decoded; none if one of them is not encoded as it must be: no page has such an address. */
-export function splitPath(path: string): readonly string[] {
-  try {
-    return path.slice(1).split('/').map(decodeURIComponent);
-  } catch {
-    return [];
-  }
-}
-
 export function nothingHere(): Refusal {
   const text = 'The status page is at /, beside /healthz and /metrics; /api/openapi.json lists the documents.';
   return new Refusal(404, ['NOT_FOUND', 'Nothing here', text]);
 }
 
-/** The named parts; `undefined` if it is another address. */
-function matchAddress(names: readonly string[], given: readonly string[]): Words | undefined {
-  const isSame = names.every((name, at) => (name.startsWith('{') ? Boolean(given[at]) : name === given[at]));
-  if (!isSame || names.length !== given.length) return undefined;
-  return Object.fromEntries(names.map((name, at) => [name.replace(/[{}]/g, ''), given[at] ?? '']));
+/** The row of an address, with the named parts of the address, decoded; `undefined` if there is none. */
+function findAddress<Row>(rows: Readonly<Record<string, Row>>, path: string) {
+  for (const [address, row] of Object.entries(rows)) {
+    const match = new RegExp(`^${address.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`).exec(path);
+    if (!match) continue;
+    const parts = Object.entries(match.groups ?? {}).map(([name, part]) => [name, decode(part)]);
+    return { row, parts: Object.fromEntries(parts) as Words };
+  }
+  return undefined;
+}
+
+/** Empty if it is not encoded as it must be: nothing has such a name. */
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return '';
+  }
+}
+
+/** A parameter of any text. */
+function said(description: string) {
+  return z.string().optional().describe(description);
 }
 
 function refuseParameter(error: unknown): never {

@@ -3,8 +3,6 @@
  * what a caller could hold. Invariant: a request without access gets no data except health, and work is bounded: a
  * page is drawn at most once a second, and only a few reports are read in parallel, each once for all requests.
  */
-
-import { createReadStream } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
 import { type HeardRequest, type HttpListener, listenHttp } from '../../core/http-listener.ts';
@@ -17,24 +15,20 @@ import { createMetrics } from './metrics.ts';
 import { createAccess } from './page-access.ts';
 import {
   answer,
-  answerFile,
   answerJson,
   answerPage,
   answerRefusal,
-  answerReport,
   type PageAnswer,
   Refusal,
   renderPassage,
   TOKEN_FORM,
 } from './page-frame.ts';
-import { createRoutes, keep, nothingHere, splitPath, type WebOptions } from './routes.ts';
+import { createRoutes, keep, nothingHere, type WebOptions } from './routes.ts';
 
 /** A page younger than this is sent again. */
 const PAGE_LIFETIME_MS = 1_000;
 /** Pages drawn in parallel: more than connections. */
 const MAX_DRAWN = 100;
-/** Reports read in parallel; each reading is a process. */
-const MAX_READING = 2;
 /** The loop beats every 15 seconds; without a beat for this long it is stuck. */
 const STALL_MS = 5 * 60_000;
 
@@ -55,13 +49,12 @@ export async function startWeb(options: WebOptions): Promise<HttpListener> {
 
 /** @returns the answer to a request; never rejects */
 function createSite(options: WebOptions) {
-  const { token, address, calendar, stateDir, clock, daemon, log, commands, mayAct } = options;
+  const { token, address, calendar, stateDir, clock, daemon, log } = options;
   const access = createAccess(token, ['localhost', '127.0.0.1', '::1', address.host]);
   const routes = createRoutes(options);
   const metrics = createMetrics(calendar, stateDir);
   daemon.countRuns(metrics.count);
   const actions = createActions(options, access);
-  const reports = keep<{ readonly html: string }>(clock, 0, MAX_READING);
   const pages = keep<string>(clock, PAGE_LIFETIME_MS, MAX_DRAWN);
 
   return async (request: HeardRequest): Promise<PageAnswer> => {
@@ -112,35 +105,13 @@ function createSite(options: WebOptions) {
     if (path === '/metrics') {
       return answer(200, metrics.contentType, await metrics.text(daemon.view(), nowMs));
     }
-    if (path.startsWith(REPORT_PREFIX)) return await readReport(path);
+    if (path.startsWith(REPORT_PREFIX)) return await routes.readReport(path);
     if (path.startsWith('/api/')) return await routes.answerApi(path, query);
-    const file = await findFile(splitPath(path));
+    const file = await routes.readFile(path);
     if (file) return file;
-    const page = await pages(request.target, () => draw(path, query));
+    const page = await pages(request.target, () => routes.drawPage(path, query));
     // A drawn page may be that of another login; its forms are bound to this one.
     return answerPage(200, actions.fill(page, headers, nowMs));
-  }
-
-  async function draw(path: string, query: URLSearchParams): Promise<string> {
-    const view = await routes.look();
-    const jobs = view.jobs.map(({ name }) => name);
-    return await routes.drawPage(path, query, { nowMs: clock.now(), calendar, jobs, canAct: mayAct });
-  }
-
-  /** `undefined` if the address is not that of a file. */
-  async function findFile([place, job = '', name = '', last, ...more]: readonly string[]) {
-    if (more.length > 0) return undefined;
-    if (place === 'runs' && last === 'log') {
-      const path = await routes.logFile(job, name);
-      if (path === undefined) throw nothingHere();
-      return answerFile('text/plain; charset=utf-8', `${name}.log`, createReadStream(path));
-    }
-    if (place !== 'drops' || last !== 'file') return undefined;
-    const file = await routes.dropFile(job, name);
-    if (!file) throw nothingHere();
-    // So that a part is never taken for the whole.
-    const length = { 'content-length': String(file.sizeBytes) };
-    return answerFile('application/vnd.apache.parquet', file.name, file.stream, length);
   }
 
   function login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
@@ -152,16 +123,6 @@ function createSite(options: WebOptions) {
     // navigates.
     if (site === 'cross-site' || site === 'same-site') return answerPage(200, renderPassage(), login);
     return answerPage(303, renderPassage(), { ...login, location: '/' });
-  }
-
-  async function readReport(path: string): Promise<PageAnswer> {
-    // Compared with all listed reports, so that no other text, in any encoding, reaches the archive.
-    const named = (await routes.listReports({})).find(({ href }) => href === path);
-    if (!named) throw nothingHere();
-    const { job, date, report, revision } = named;
-    const which = ['--date', date, '--report', report, '--revision', String(revision)];
-    const read = () => commands.read<{ readonly html: string }>(['report', daemon.pathOf(job), ...which, '--show']);
-    return answerReport((await reports(path, read)).html);
   }
 }
 
