@@ -12,7 +12,7 @@ import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
-import { assertStateFolder, keptJobsOf, openJobState } from '../state/job-state.ts';
+import { assertStateFolder, keptJobsOf } from '../state/job-state.ts';
 import { createRunIndex, RunHistory } from '../state/run-history.ts';
 import { type ActionResult, assertShareable, type Cli, type CliContext } from './context.ts';
 
@@ -82,7 +82,6 @@ export async function start(cli: Cli): ActionResult {
         const logFile = history.files(entry).log;
         return await startRunProcess(commandOf(['--json', verb, path, ...options]), { runId, logFile, log });
       },
-      notesOf: (job) => openJobState(stateDir, job),
       historyOf: (job) => new RunHistory(stateDir, job),
       runs: createRunIndex(stateDir),
       watchFiles(onChange, ended) {

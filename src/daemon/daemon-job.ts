@@ -12,13 +12,13 @@ import { isSession } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { JobSchedule } from '../job/job.ts';
-import type { RunOutcome } from '../state/run-record.ts';
+import { isOwed, type RunRecord } from '../state/run-record.ts';
 import { JobAlerts } from './alerts.ts';
 import type { FiledJob } from './job-files.ts';
 import { type EndedRun, JobRun } from './job-run.ts';
 import { JobStatus } from './job-status.ts';
 import { type JobView, toInstant, toInstantOrNull } from './shapes.ts';
-import { type Ask, type AskAnswer, type DueRun, isTick, type World } from './state.ts';
+import type { Ask, AskAnswer, DueRun, World } from './state.ts';
 import { createTicks, type Ticks } from './ticks.ts';
 
 /** A tick that was seen later than this was missed. */
@@ -28,8 +28,6 @@ const LOOKBACK_MS = LOOKBACK_DAYS * 86_400_000;
 const WRONG_CLOCK_MS = 600_000;
 /** A beat notices a clock change within this time; ticks since then count as new. */
 const NOTICED_MS = 60_000;
-/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
-const RETRIED: readonly RunOutcome[] = ['failed', 'died', 'timed-out', 'active'];
 
 /** @property sinceMs when it began to wait for a free place; of a retry also when it will */
 export interface WaitingRun extends DueRun {
@@ -129,7 +127,7 @@ export class DaemonJob {
       outside.log.error({ event: 'job-broken', file, reason: filed.fault }, text);
     }
     if (fault && !this.#fault) outside.log.info({ event: 'job-mended', job: this.name }, `${file} is valid again`);
-    if ((schedule?.retrySeconds ?? null) === null) this.#dropRetry(true);
+    if ((schedule?.retrySeconds ?? null) === null) this.#dropRetry();
     if (!schedule) this.#ticks = undefined;
     // A known job that only now gains a schedule is due from now on.
     else if (!before) this.#plan(schedule, wasKnown ? nowMs : lastMs);
@@ -143,8 +141,7 @@ export class DaemonJob {
     if (this.#due) this.#settle(this.#due);
     this.#due = undefined;
     this.#asked = undefined;
-    this.alerts.dropAll();
-    if (!this.run) this.#forgetTick();
+    this.alerts.died = undefined;
   }
 
   /**
@@ -170,7 +167,7 @@ export class DaemonJob {
     if (this.isRemoved || isStopping) return;
     if (this.schedule?.distributed) this.#held.add(due.tickMs);
     // Found again after its file was gone for a moment: it stays held.
-    if (run && isTick(run.due) && run.due.tickMs === due.tickMs) return;
+    if (run?.isTick && run.due.tickMs === due.tickMs) return;
     if (waiting || (run && !this.isStaging)) {
       const text = `${this.name} is due, but its last run has not ended`;
       outside.log.warn({ event: 'overlap', job: this.name }, text);
@@ -206,40 +203,46 @@ export class DaemonJob {
     return undefined;
   }
 
+  /** A command waits for its place as a tick does; where a retry is planned, a run is that retry. */
   ask(ask: Ask): AskAnswer {
     const { name, run, waiting } = this;
     const { nowMs } = this.#world;
-    if (ask.kind === 'stop') {
+    if (ask.command === 'stop') {
       run?.stop();
       if (run) return { outcome: 'done', text: `The run of ${name} was asked to stop.` };
       if (!waiting) return refuse(`${name} has no run by this daemon to stop.`);
       if (waiting === this.#asked) this.#asked = undefined;
       else {
         this.#due = undefined;
-        this.#endTick(waiting);
+        this.#settle(waiting);
       }
       return { outcome: 'done', text: `The run of ${name} no longer waits.` };
     }
     if (waiting || (run && !this.isStaging)) {
       return refuse(`${name} ${waiting ? 'is about to run' : 'is running'}: a job has one run at a time.`);
     }
-    if (ask.kind === 'retry' && this.#due) {
+    const { command, options } = ask;
+    if (this.#due && command === 'run' && options.length === 0) {
       this.#due = { ...this.#due, sinceMs: nowMs };
       return { outcome: 'started', text: `The retry of ${name} begins now.` };
     }
-    const { command, options } = ask.kind === 'retry' ? ({ command: 'run', options: [] } as const) : ask;
     this.#asked = { reason: 'asked', tickMs: nowMs, sinceMs: nowMs, asked: { command, options } };
     return { outcome: 'started', text: `${command} of ${name} begins as soon as a slot is free.` };
   }
 
-  /** Starts a run. @returns when it has ended, and what follows from that is planned */
-  async start(due: DueRun): Promise<void> {
+  /**
+   * Starts a run. @param reload reads the job files again: one of them may have become broken
+   * @returns its record when it has ended, and what follows from that is planned
+   */
+  async start(due: DueRun, reload: () => Promise<void>): Promise<RunRecord | undefined> {
     if (due === this.#due) this.#due = undefined;
     if (due === this.#asked) this.#asked = undefined;
-    this.run = new JobRun(this.#world, this, due);
-    const ended = await this.run.carryOut();
+    const run = new JobRun(this.#world, this, due);
+    this.run = run;
+    const ended = await run.carryOut(reload);
     this.run = undefined;
-    this.#follow(ended);
+    this.#follow(run, ended);
+    return ended.record;
   }
 
   /** Tells that this daemon is alive, and still runs the ticks that it holds. */
@@ -293,7 +296,7 @@ export class DaemonJob {
     const { coordinator, log } = this.#world.outside;
     try {
       const isShared = this.schedule?.distributed && coordinator;
-      if (isShared && !(await coordinator.claim({ job: this.name, dueAtMs: tickMs }))) this.#dropRetry(false);
+      if (isShared && !(await coordinator.claim({ job: this.name, dueAtMs: tickMs }))) this.#dropRetry();
       else this.admit({ tickMs, reason });
     } catch (error) {
       // It is still owed: the next beat sees it again.
@@ -310,48 +313,31 @@ export class DaemonJob {
   }
 
   /** What follows from the end of a run. */
-  #follow({ due, outcome, record, unsent }: EndedRun): void {
+  #follow({ due, isTick }: JobRun, { outcome, record, unsent }: EndedRun): void {
     const { nowMs, outside, isStopping } = this.#world;
     // After a stop, another daemon takes over an interrupted run, or the next start catches it up.
     if (isStopping && outcome !== 'done') return;
     const seconds = this.schedule?.retrySeconds ?? null;
     const atMs = nowMs + (seconds ?? 0) * 1000;
-    if (isTick(due)) {
-      const canRetry = seconds !== null && !isStopping && (RETRIED.includes(outcome) || record?.has_open);
+    if (isTick) {
+      const canRetry = seconds !== null && !isStopping && isOwed({ outcome, has_open: record?.has_open ?? false });
       // A tick that came during the run serves as the retry.
       if (canRetry && !this.#due && atMs < (this.#ticks?.next(nowMs) ?? 0)) {
         const at = toInstant(atMs);
         this.#due = { ...due, reason: 'retry', sinceMs: atMs };
         outside.log.info({ event: 'retry-planned', job: this.name, at }, `${this.name}: next retry at ${at}`);
-      } else this.#endTick(due);
-      if (unsent !== undefined && !this.isRemoved) this.alerts.owe('died', unsent);
-      // The run came to its end, so an earlier crash is over.
-      else if (outcome === 'done' || record?.error === null) this.alerts.drop('died');
-    } else if (due.asked?.command === 'run' && outcome === 'done') {
-      this.alerts.drop('died');
-      // It did what the retry was for.
-      this.#dropRetry(true);
+      } else this.#settle(due);
+      if (!this.isRemoved) this.alerts.died = unsent ?? this.alerts.died;
     }
+    // The run came to its end, so an earlier crash is over.
+    if (unsent === undefined && record?.command === 'run' && record.error === null) this.alerts.died = undefined;
     if (due.reason !== 'stage' && !this.isRemoved && !isStopping) void this.status.refresh();
   }
 
-  /** @param isOver nobody needs to run its tick, also after a restart */
-  #dropRetry(isOver: boolean): void {
+  #dropRetry(): void {
     if (this.#due?.reason !== 'retry') return;
-    if (isOver) this.#forgetTick();
     this.#settle(this.#due);
     this.#due = undefined;
-  }
-
-  /** The tick is finished: neither another daemon nor a restart needs to run it. */
-  #endTick(due: DueRun): void {
-    this.#forgetTick();
-    this.#settle(due);
-  }
-
-  /** A restart need not catch up the tick. */
-  #forgetTick(): void {
-    this.#world.note(this.name, () => this.#world.outside.notesOf(this.name).unfinished.remove());
   }
 
   /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */

@@ -64,7 +64,7 @@ export type DaemonView = Readonly<ReturnType<Daemon['view']>>;
 
 export function createDaemon(outside: Outside) {
   const jobs = new Map<string, DaemonJob>();
-  const world = new World(outside, { reload, tellEnd });
+  const world = new World(outside);
   const startedAtMs = world.nowMs;
   const going = new Set<Promise<void>>();
   /** Files without a known valid text. */
@@ -118,11 +118,6 @@ export function createDaemon(outside: Outside) {
     onEnd = count;
   }
 
-  async function tellEnd(run: RunRecord | undefined): Promise<void> {
-    await outside.runs.refresh(jobs.keys());
-    if (run && run.command !== 'stage') onEnd(run);
-  }
-
   /** The job's drop location as in its file; empty for an unknown job. */
   function storeOf(job: string): string {
     return jobs.get(job)?.filed.job.drop.to ?? '';
@@ -143,7 +138,7 @@ export function createDaemon(outside: Outside) {
     world.calendar = await readCalendar();
     signal.addEventListener('abort', () => stopping.abort(), { once: true });
     if (signal.aborted) stopping.abort();
-    // A stop must not wait for a Redis that does not answer.
+    // A stop must not wait for the check of a file.
     const isLoaded = await Promise.race([load().then(() => true), untilAborted(signal)]);
     if (!isLoaded) return;
     await runs.refresh(jobs.keys());
@@ -156,7 +151,6 @@ export function createDaemon(outside: Outside) {
       void repeat(RENEW_MS, 'renewClaims', renewClaims);
       void repeat(LEASE_MS / 2, 'takeOver', takeOver);
     }
-    for (const job of jobs.values()) void job.alerts.recall();
     await untilAborted(signal);
     const running = [...jobs.values()].filter(({ run }) => run).map(({ name }) => name);
     log.info({ event: 'stopping', running }, 'stopping');
@@ -164,7 +158,7 @@ export function createDaemon(outside: Outside) {
     const over = new AbortController();
     const stopped = stopInTime(commands, clock, over.signal);
     while (going.size > 0) await Promise.all(going);
-    await Promise.all([world.untilNoted(), commands.untilIdle()]);
+    await commands.untilIdle();
     over.abort();
     await stopped;
   }
@@ -174,26 +168,19 @@ export function createDaemon(outside: Outside) {
     const turn = reloading.then(async () => {
       const reading = await outside.readFiles();
       if (jobs.size === 0 && unusable.length === 0) assertSome(reading);
-      // In parallel, because Redis may be slow to fail. A job that only gains a schedule is not new.
+      // A job that only gains a schedule is not new.
       const fresh = reading.jobs.filter(({ job }) => job.schedule && (jobs.get(job.name)?.isRemoved ?? true));
-      const lastRuns = await Promise.all(fresh.map(async ({ job }) => [job.name, await readLastRun(job)] as const));
+      const lastRuns = await Promise.all(
+        fresh.map(async ({ job: { name, schedule } }) => {
+          const canRetry = (schedule?.retrySeconds ?? null) !== null;
+          return [name, await outside.historyOf(name).lastRunAt(canRetry)] as const;
+        }),
+      );
       // Stopped meanwhile: it would start children that nobody ends.
       if (!world.isStopping) take(reading, new Map(lastRuns));
     });
     reloading = turn.catch(() => undefined); // The caller gets the error.
     await turn;
-  }
-
-  /** Newest instant up to which a new job is known to have run. */
-  async function readLastRun({ name, schedule }: Job): Promise<number | undefined> {
-    const { notesOf, historyOf, coordinator } = outside;
-    const { unfinished } = notesOf(name);
-    const owed = await unfinished.read().catch(() => undefined); // Other sources decide.
-    // An unfinished tick is still owed, even if its run already wrote its record.
-    const here = owed ? Date.parse(owed.due_at) - 1 : await historyOf(name).lastRunAt();
-    if (!schedule?.distributed) return here;
-    const anywhere = await coordinator?.lastTick(name).catch(() => undefined); // The claim decides later.
-    return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
   }
 
   /** Applies the current job files: new, changed, broken, fixed or removed jobs. */
@@ -288,7 +275,9 @@ export function createDaemon(outside: Outside) {
   }
 
   function start(job: DaemonJob, due: DueRun): void {
-    const run = job.start(due).then(() => {
+    const run = job.start(due, reload).then(async (record) => {
+      await outside.runs.refresh(jobs.keys());
+      if (record && record.command !== 'stage') onEnd(record);
       going.delete(run);
       if (job.isRemoved && !job.run) jobs.delete(job.name);
       fill();

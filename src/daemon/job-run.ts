@@ -10,7 +10,8 @@ import { formatDuration } from '../core/units.ts';
 import { isFailed, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../state/run-record.ts';
 import type { FiledJob } from './job-files.ts';
 import { type ChildEnd, type ChildProcess, readFailure, stopInTime } from './run-process.ts';
-import { type DueRun, isTick, type World } from './state.ts';
+import { toInstant } from './shapes.ts';
+import type { DueRun, World } from './state.ts';
 
 /**
  * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
@@ -33,9 +34,8 @@ const OUTCOMES: Readonly<Record<number, RunOutcome>> = {
 
 /** The end of a run as the daemon saw it. */
 export interface EndedRun {
-  readonly due: DueRun;
   readonly outcome: RunOutcome;
-  /** What the run itself recorded; `undefined` if it recorded no end. */
+  /** `undefined` if there is none, as with a full disk. */
   readonly record: RunRecord | undefined;
   /** Why operators get an alert from the daemon: the run died, not stopped by it, or took too long, and could send none. */
   readonly unsent: string | undefined;
@@ -63,6 +63,11 @@ export class JobRun {
     this.runId = createRunId(this.startedAtMs);
   }
 
+  /** Whether it is of the schedule: what staging leaves is owed by the next tick anyway. */
+  get isTick(): boolean {
+    return this.due.reason !== 'stage' && !this.due.asked;
+  }
+
   /** Asks it to stop, once: a second signal would end it before it has recorded what it did. */
   stop(why: 'timeout' | 'asked' = 'asked'): void {
     if (this.#stop) return;
@@ -74,36 +79,28 @@ export class JobRun {
     this.record = (await this.#world.outside.historyOf(this.#name).read(this.runId)) ?? null;
   }
 
-  /** Never rejects. */
-  async carryOut(): Promise<EndedRun> {
-    const { startRun, notesOf, historyOf, log } = this.#world.outside;
+  /** Never rejects. @param reload reads the job files again */
+  async carryOut(reload: () => Promise<void>): Promise<EndedRun> {
+    const { startRun, log } = this.#world.outside;
     const { runId: run, due } = this;
-    const { reason } = due;
     const job = this.#name;
     let end: Partial<ChildEnd> = {};
-    let fault: RunRecord['error'] = null;
+    let said: RunRecord['error'];
     try {
-      const tick = new Date(due.tickMs).toISOString();
-      if (isTick(due)) this.#world.note(job, () => notesOf(job).unfinished.write({ due_at: tick }));
-      await this.#world.untilNoted();
-      // One of the job files may have become broken.
-      await this.#world.whole.reload();
+      await reload();
       this.#process = await startRun(this.#job.filed, run, due);
       const { logFile, done } = this.#process;
       // With a shared schedule, the tick shows which daemon ran which.
-      const line = { event: 'started', job, run, reason, tick, logFile };
-      log[reason === 'stage' ? 'debug' : 'info'](line, `${job}: started (${reason})`);
+      const line = { event: 'started', job, run, reason: due.reason, tick: toInstant(due.tickMs), logFile };
+      log[due.reason === 'stage' ? 'debug' : 'info'](line, `${job}: started (${due.reason})`);
       if (this.#stop) this.#end();
       else void this.#limit();
       end = await done;
+      said = readFailure(end);
     } catch (error) {
-      fault = { code: 'START_FAILED', message: `the run could not be started: ${describeError(error)}` };
+      said = { code: 'START_FAILED', message: `the run could not be started: ${describeError(error)}` };
     }
-    this.#over.abort();
-    const record = await historyOf(job).read(run);
-    // A killed run has recorded no end: this process does.
-    const isEnded = record && record.outcome !== null && record.outcome !== 'died';
-    return this.#judge(end, isEnded ? record : undefined, fault ?? readFailure(end));
+    return await this.#judge(end, said);
   }
 
   get #name(): string {
@@ -133,25 +130,25 @@ export class JobRun {
     this.stop('timeout');
   }
 
-  /** @param record if it has its end @param said why it failed, by its last words */
-  #judge({ code, signal }: Partial<ChildEnd>, record: RunRecord | undefined, said: RunRecord['error']): EndedRun {
-    const { historyOf } = this.#world.outside;
-    const { due, runId } = this;
-    const job = this.#name;
-    const came = record?.outcome ?? OUTCOMES[code ?? Number.NaN] ?? 'died';
+  /** Completes its record. @param said why it failed, by its last words */
+  async #judge(end: Partial<ChildEnd>, said: RunRecord['error']): Promise<EndedRun> {
+    this.#over.abort();
+    const { code, signal } = end;
+    const history = this.#world.outside.historyOf(this.#name);
+    const written = await history.read(this.runId);
+    // A killed run has recorded no end: this process does.
+    const recorded = written?.outcome === 'died' ? null : (written?.outcome ?? null);
+    const came = recorded ?? OUTCOMES[code ?? Number.NaN] ?? 'died';
     const isTimedOut = this.#stop === 'timeout' && CUT_SHORT.has(came);
     // Stopped before its handler existed: counts as interrupted, so it is not retried.
     const outcome = isTimedOut ? 'timed-out' : this.#stop && came === 'died' ? 'interrupted' : came;
-    const failed = record ? whyFailed(record) : said;
+    const failed = written && recorded ? whyFailed(written) : said;
     const error = isTimedOut ? describeTimeout(this.#timeoutMs) : failed;
     const killed = signal ? { code: 'ENDED_BY_SIGNAL', message: `The process was ended by ${signal}.` } : null;
-    this.#world.note(job, async () => {
-      await historyOf(job).settle(runId, { outcome, error: error ?? killed }, this.#world.nowMs);
-      await this.#world.whole.tellEnd(await historyOf(job).read(runId));
-    });
-    this.#log({ code, signal }, outcome, record, error);
-    const isCrash = (came === 'died' || came === 'failed') && !record && failed === null && !this.#stop;
-    if (!isTimedOut && !isCrash) return { due, outcome, record, unsent: undefined };
+    const record = await history.settle(this.runId, { outcome, error: error ?? killed }, this.#world.nowMs);
+    this.#log(end, outcome, record, error);
+    const isCrash = (came === 'died' || came === 'failed') && !recorded && failed === null && !this.#stop;
+    if (!isTimedOut && !isCrash) return { outcome, record, unsent: undefined };
     const how = signal === undefined ? `ended with exit code ${code} without a message` : `was ended by ${signal}`;
     const logFile = this.#process?.logFile;
     const words = [
@@ -159,7 +156,7 @@ export class JobRun {
       explainAbort({ code, signal }),
       `Its schedule retries it.${logFile ? ` Its log: ${logFile}` : ''}`,
     ];
-    return { due, outcome, record, unsent: words.filter(Boolean).join(' ') };
+    return { outcome, record, unsent: words.filter(Boolean).join(' ') };
   }
 
   #log(

@@ -11,8 +11,7 @@
  * It does not guarantee that a tick runs only once. A daemon that is cut off for longer than a lease continues a run
  * that another has taken over. After a server loses its data, a tick can be claimed again unless the daemon that runs
  * it renews first. Runs are idempotent, since the store is the ledger: a tick that runs twice costs requests, never a
- * row. While the server is down every method throws; afterwards, `lastTick` and `claim` find the ticks that could not
- * be claimed.
+ * row. While the server is down every method throws; afterwards, `claim` finds the ticks that could not be claimed.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
@@ -24,7 +23,7 @@ import { type Coordinator, LEASE_MS, type Tick } from './state.ts';
 const KEY_PREFIX = 'flowdrop:schedule';
 /** Longer than a daemon looks back for missed ticks: a tick forgotten earlier could be claimed again. */
 const KEEP_MS = (LOOKBACK_DAYS + 2) * 86_400_000;
-/** Nobody asks for ticks that are older than so many others: of several missed ones only the newest counts. */
+/** Ticks that are older than so many others are over: of several missed ones only the newest counts. */
 const MAX_DONE = 1_000;
 /**
  * How long a call waits for a lost connection: enough for a restart or a fail-over, and no longer than a renewal
@@ -94,9 +93,11 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   /** Claims a tick, or renews the claim. A server that lost its data learns of the tick from the daemon that runs it. */
   const hold = async (tick: Tick, key: string): Promise<boolean> => {
     const isMine = await update(key, (shared, nowMs) => {
-      const claim = shared.open[tick.dueAtMs];
-      if (claim ? claim.owner !== owner : shared.done.includes(tick.dueAtMs)) return false;
-      shared.open[tick.dueAtMs] = { owner, until: nowMs + leaseMs };
+      const { dueAtMs } = tick;
+      const claim = shared.open[dueAtMs];
+      const isOver = shared.done.includes(dueAtMs) || dueAtMs < (shared.done.at(-MAX_DONE) ?? 0);
+      if (claim ? claim.owner !== owner : isOver) return false;
+      shared.open[dueAtMs] = { owner, until: nowMs + leaseMs };
       return true;
     });
     // It may have ended meanwhile.
@@ -143,11 +144,6 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
         for (const one of taken) held.set(idOf(one.tick), one);
       }
       return taken.map(({ tick }) => tick);
-    },
-    async lastTick(job) {
-      const { done, open } = parse((await use((client) => client.get(keyOf(job)))) ?? '');
-      const known = [...done, ...Object.keys(open).map(Number)];
-      return known.length === 0 ? undefined : Math.max(...known);
     },
     async close() {
       // Otherwise a tick that just ended would run again. These calls have the usual time-out.

@@ -1,6 +1,5 @@
 /**
- * What all parts of the daemon use: the outside world, and the notes that survive it. Invariant: notes reach the disk in
- * the order in which they were made.
+ * What all parts of the daemon use: the outside world, and what a person may ask for.
  *
  * Decides which daemon runs a tick when several share a schedule. The contract; `redis-coordinator.ts` implements it.
  * Invariants: only one daemon gets a tick; if that daemon dies before it completes the tick, exactly one other gets it.
@@ -10,7 +9,6 @@ import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
-import type { StateFile } from '../state/job-state.ts';
 import type { RunHistory, RunIndex } from '../state/run-history.ts';
 import type { RunCommand, RunRecord } from '../state/run-record.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
@@ -29,11 +27,8 @@ export interface AskedCommand {
   readonly options: readonly string[];
 }
 
-export type Ask =
-  | ({ readonly kind: 'command'; readonly job: string } & AskedCommand)
-  /** The planned retry at once; without one a run. */
-  | { readonly kind: 'retry'; readonly job: string }
-  | { readonly kind: 'stop'; readonly job: string };
+/** A command, or `stop`: what runs or waits. */
+export type Ask = { readonly job: string } & (AskedCommand | { readonly command: 'stop' });
 
 export interface AskAnswer {
   readonly outcome: 'started' | 'done' | 'refused';
@@ -50,13 +45,6 @@ export interface DueRun {
   readonly asked?: AskedCommand | undefined;
 }
 
-/** Whether it is a tick of the schedule: what staging leaves is owed by the next tick anyway. */
-export function isTick({ reason, asked }: DueRun): boolean {
-  return reason !== 'stage' && !asked;
-}
-
-type NoteFile<T> = Pick<StateFile<T>, 'read' | 'write' | 'remove'>;
-
 /** What a daemon needs of the world around it. */
 export interface Outside {
   readonly clock: Clock;
@@ -72,35 +60,19 @@ export interface Outside {
   readonly historyOf: (job: string) => Pick<RunHistory, 'read' | 'settle' | 'lastRunAt'>;
   readonly runs: Pick<RunIndex, keyof RunIndex>;
   readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<ChildProcess>;
-  /** A job's tick that is not finished, and the end of a run that no alert has reported. */
-  readonly notesOf: (job: string) => {
-    readonly unfinished: NoteFile<{ due_at: string }>;
-    readonly unsent: NoteFile<{ died: string }>;
-  };
   readonly readCalendar: () => Promise<CalendarOverride>;
   readonly hasAlerts: (job: Job) => boolean;
   /** Calls `onChange` when the job files may have changed. */
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
 
-/** What a job needs of the whole daemon. */
-interface Whole {
-  /** Reads the job files again. */
-  reload(): Promise<void>;
-  /** A run has ended, and its record is complete. */
-  tellEnd(run: RunRecord | undefined): Promise<void>;
-}
-
 export class World {
   readonly outside: Outside;
-  readonly whole: Whole;
   readonly stopping = new AbortController();
   calendar: CalendarOverride = NO_OVERRIDE;
-  #notes: Promise<void> = Promise.resolve();
 
-  constructor(outside: Outside, whole: Whole) {
+  constructor(outside: Outside) {
     this.outside = outside;
-    this.whole = whole;
   }
 
   get nowMs(): number {
@@ -111,30 +83,19 @@ export class World {
     return this.stopping.signal.aborted;
   }
 
-  /** Writes something about a job, after all that was noted before. */
-  note(job: string, write: () => Promise<void>): void {
-    const what = 'a note was not written, so a restart may not know about it: ';
-    this.#notes = this.#notes.then(() => this.attempt('warn', { event: 'note-unwritten', job }, write, what));
-  }
-
-  /** Does something for a job; a failure is logged, and makes it `undefined`. */
+  /** Does something for a job; a failure is logged, unless the stop caused it, and makes it `undefined`. */
   async attempt<T>(
     level: 'warn' | 'error',
     line: { readonly event: string; readonly job: string; readonly what?: string },
     action: () => Promise<T>,
-    what = '',
   ): Promise<T | undefined> {
     try {
       return await action();
     } catch (error) {
       const reason = describeError(error);
-      this.outside.log[level]({ ...line, reason }, `${line.job}: ${what}${reason}`);
+      if (!this.isStopping) this.outside.log[level]({ ...line, reason }, `${line.job}: ${reason}`);
       return undefined;
     }
-  }
-
-  async untilNoted(): Promise<void> {
-    await this.#notes;
   }
 }
 
@@ -153,8 +114,6 @@ export interface Coordinator {
   complete(tick: Tick): Promise<void>;
   /** Takes over claimed ticks of these jobs whose daemon is gone; this daemon now holds them. */
   takeOver(jobs: readonly string[]): Promise<readonly Tick[]>;
-  /** The newest tick of a job that any daemon claimed; `undefined` if there is none. */
-  lastTick(job: string): Promise<number | undefined>;
   close(): Promise<void>;
 }
 

@@ -36,14 +36,6 @@ export function openJobState(stateDir: string, jobName: string) {
      */
     runs: { records: at('runs'), logs: at('logs') },
     stagings: { records: at('stage-runs'), logs: at('stage-logs') },
-    /**
-     * The tick that the daemon has not finished: kept during its run and while a retry is planned. However the daemon ends
-     * in between, its next start finds that the tick is still owed; a record of the export does not prove that the reports
-     * were mailed.
-     */
-    unfinished: new StateFile(at('unfinished.json'), z.object({ due_at: z.iso.datetime() })),
-    /** The end of a daemon's run that no operator alert has reported yet, in words for operators. */
-    unsent: new StateFile(at('unsent.json'), z.object({ died: z.string() })),
     /** Path: this worker's identity, for others that share its store. */
     worker: at('worker'),
     drops: at('drops'),

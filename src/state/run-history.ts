@@ -20,7 +20,7 @@ import {
 } from '../core/atomic-file.ts';
 import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
 import { type JobState, openJobState } from './job-state.ts';
-import { isEndedRun, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';
+import { isEndedRun, isOwed, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';
 
 /** Kept runs of a job: three months with ten a day. */
 const MAX_RUNS = 1_000;
@@ -148,10 +148,10 @@ export class RunHistory {
 
   /**
    * When the job's last run that came to its end began, in milliseconds; `undefined` when there is none. What was cut short
-   * is still owed.
+   * is still owed. @param canRetry what a retry may do, too
    */
-  async lastRunAt(): Promise<number | undefined> {
-    const last = await this.find((run) => isEndedRun(run) && run.error === null);
+  async lastRunAt(canRetry: boolean): Promise<number | undefined> {
+    const last = await this.find((run) => isEndedRun(run) && run.error === null && !(canRetry && isOwed(run)));
     return last && Date.parse(last.started_at);
   }
 
@@ -198,13 +198,14 @@ export class RunHistory {
 
   /**
    * The end of a run as its parent process saw it: counts if the run recorded none, and for a run that was stopped because
-   * it took too long. Never rejects.
+   * it took too long. Never rejects. @returns the record as it is then
    */
-  async settle(id: string, end: Pick<RunRecord, 'outcome' | 'error'>, nowMs: number): Promise<void> {
+  async settle(id: string, end: Pick<RunRecord, 'outcome' | 'error'>, nowMs: number): Promise<RunRecord | undefined> {
     const entry = await this.#readWritten(id);
-    if (!entry || (entry.outcome !== null && end.outcome !== 'timed-out')) return;
-    const finished_at = new Date(nowMs).toISOString();
-    await this.write({ ...entry, ...end, progress: null, finished_at }).catch(() => undefined); // As above.
+    if (!entry || (entry.outcome !== null && end.outcome !== 'timed-out')) return entry;
+    const ended = { ...entry, ...end, progress: null, finished_at: new Date(nowMs).toISOString() };
+    await this.write(ended).catch(() => undefined); // As above.
+    return ended;
   }
 
   async #prepare(nowMs: number, keptDays: number): Promise<void> {

@@ -91,6 +91,11 @@ export function isFailed(outcome: RunRecord['outcome']): boolean {
   return outcome === 'failed' || outcome === 'usage' || outcome === 'died' || outcome === 'timed-out';
 }
 
+/** Whether a retry may do what is left of it: not where the job file is wrong, or dates are lost. */
+export function isOwed({ outcome, has_open: hasOpen }: Pick<RunRecord, 'outcome' | 'has_open'>): boolean {
+  return hasOpen || outcome === 'active' || (outcome !== 'usage' && isFailed(outcome));
+}
+
 /** What stopped a run, or else what the first of its dates failed with. */
 export function whyFailed({ error, dates }: Pick<RunRecord, 'error' | 'dates'>): RunRecord['error'] {
   return error ?? dates.find((date) => date.error)?.error ?? null;

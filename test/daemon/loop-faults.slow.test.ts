@@ -33,7 +33,6 @@ const quiet: Coordinator = {
   renew: async () => true,
   complete: async () => undefined,
   takeOver: async () => [],
-  lastTick: async () => undefined,
   close: async () => undefined,
 };
 const away = async (): Promise<never> => await Promise.reject(new Error('Redis is away'));
@@ -65,16 +64,13 @@ describe('what is shared', () => {
     const completed: number[] = [];
     const coordinator: Coordinator = { ...quiet, complete: async ({ dueAtMs }) => void completed.push(dueAtMs) };
     for (const stopWith of [undefined, 0] as const) {
-      const unfinished = new Map<string, number>();
       const { started, stop } = await start({
-        ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, coordinator, unfinished },
+        ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, coordinator },
         ...(stopWith === undefined ? {} : { stopWith }),
       });
       expect(started).toHaveLength(1);
       await stop();
       expect(runsOf('a')).toEqual([stopWith === 0 ? 'done catch-up' : 'interrupted catch-up']);
-      // A restart finds what is left here, too.
-      expect([...unfinished.keys()]).toEqual(stopWith === 0 ? [] : ['a']);
       test = undefined;
     }
     expect(completed).toEqual([Date.parse('2026-11-19T22:30:00Z')]);
@@ -151,10 +147,9 @@ describe('what is shared', () => {
 
 describe('a run that takes too long', () => {
   it('is stopped, alerted once, and tried again, and the job behind it gets its place', async () => {
-    const unfinished = new Map<string, number>();
     const jobs = { a: `${DAILY}, timeout: 2h`, b: 'cron: "45 17 * * *", timeout: off' };
     const { started, alerts, lines, pass, times } = await start({
-      ...{ now: NOW, jobs, lastRuns: { a: TODAY, b: TODAY }, maxRuns: 1, unfinished, stopWith: 'SIGKILL' },
+      ...{ now: NOW, jobs, lastRuns: { a: TODAY, b: TODAY }, maxRuns: 1, stopWith: 'SIGKILL' },
     });
     await pass(5 * HOUR);
     // The clock is set: it is not the run that took so long.
@@ -163,7 +158,6 @@ describe('a run that takes too long', () => {
     expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
     await pass(HOUR);
     expect(runsOf('a')).toEqual(['timed-out scheduled']);
-    expect(unfinished.has('a')).toBe(true);
     expect(lines.filter(({ event }) => event === 'run-timeout')).toMatchObject([{ job: 'a', timeoutMs: 2 * HOUR }]);
     const sent = () => alerts.filter(({ args }) => args[0] === '--died').map(({ args }) => args[1]);
     expect(sent()).toEqual([expect.stringMatching(/^The run took longer than 2 h 0 min, its schedule.timeout,/)]);
@@ -178,7 +172,6 @@ describe('a run that takes too long', () => {
     await pass(MINUTE);
     expect(runsOf('a')).toEqual(['done retry', 'timed-out scheduled']);
     expect(sent()).toHaveLength(1);
-    expect(unfinished.has('a')).toBe(false);
   });
 
   it('but comes to its own end when it is asked to stop has that end', async () => {
@@ -188,27 +181,6 @@ describe('a run that takes too long', () => {
     await pass(6.5 * HOUR);
     expect(started[0]?.isStopped).toBe(true);
     expect(runsOf('a')).toEqual(['incomplete scheduled']);
-  });
-});
-
-describe('operators who cannot be alerted', () => {
-  let isAlertDown = false;
-  const down = { now: NOW, jobs: { a: DAILY }, isAlertDown: () => isAlertDown };
-  const sent = (what: string) => test?.alerts.filter(({ args }) => args[0] === what).length;
-
-  it('of a run that died hear of it as soon as they can, unless a later run was done', async () => {
-    isAlertDown = true;
-    const unsent = new Map<string, string>();
-    const { pass, lines } = await start({
-      ...{ ...down, unsent, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 1) },
-    });
-    await pass(6 * HOUR);
-    expect(lines.filter(({ event, what }) => event === 'alert-failed' && what === 'died').length).toBeGreaterThan(3);
-    expect(unsent.get('a')).toContain('was ended by SIGKILL');
-    isAlertDown = false;
-    await pass(HOUR);
-    expect(sent('--died')).toBe(1);
-    expect(unsent.size).toBe(0);
   });
 });
 
@@ -230,42 +202,19 @@ describe('a job whose dates never expire', () => {
   });
 });
 
-describe('a daemon that is started again', () => {
-  it.each([
-    ['before the next try', { code: () => 1, stopAfter: 5 * HOUR + 5 * MINUTE }],
-    ['in the middle of a run', { stopAfter: 5 * HOUR + 5 * MINUTE }],
-  ])('%s owes the tick, although the run has left a record', async (_when, { stopAfter, ...options }) => {
-    const unfinished = new Map<string, number>();
-    const shared = { jobs: { a: DAILY }, unfinished };
-    const first = await start({ ...shared, ...options, now: NOW, lastRuns: { a: TODAY } });
-    await first.pass(stopAfter);
-    expect(first.started).toHaveLength(1);
-    await first.stop();
-    // The record is written before the reports are mailed, also where dates failed.
-    const lastRuns = { a: '2026-11-20T22:30:01Z' };
-    const second = await start({ ...shared, now: '2026-11-20T22:36:00Z', lastRuns, code: () => 0 });
-    expect(runsOf('a')).toEqual(['done catch-up']);
-    await second.stop();
-    await start({ ...shared, now: '2026-11-20T22:40:00Z', lastRuns, code: () => 0 });
-    expect(runsOf('a')).toEqual([]);
-  });
-});
-
 describe('a job whose retries are taken out of its file', () => {
   it.each([
     ['with its schedule', 'name: a\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: a\n'],
     ['alone', jobText('a', `${DAILY}, retry: off`)],
   ])('%s is not tried again', async (_how, text) => {
-    const unfinished = new Map<string, number>();
     const { files, change, pass, started } = await start({
-      ...{ now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1, unfinished },
+      ...{ now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1 },
     });
     expect(started).toHaveLength(1);
     files.set('a', text);
     change();
     await pass(HOUR);
     expect(started).toHaveLength(1);
-    expect([...unfinished.keys()]).toEqual([]);
   });
 });
 
@@ -339,7 +288,7 @@ describe('a run that takes its time to stop', () => {
   it('is asked once, however often somebody asks', async () => {
     const { daemon, started, pass } = await start({ now: NOW, jobs: { a: DAILY }, stopMs: 8_000 });
     for (let asked = 0; asked < 2; asked += 1) {
-      expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
+      expect(daemon.ask({ job: 'a', command: 'stop' }).outcome).toBe('done');
       await pass(3_000);
     }
     expect(started).toEqual([expect.objectContaining({ stops: 1 })]);

@@ -325,7 +325,6 @@ function createCoordinator(calls: string[], takeOver: () => readonly Tick[]): Co
     },
     complete: async ({ dueAtMs }) => note('complete', dueAtMs),
     takeOver: async () => takeOver(),
-    lastTick: async () => undefined,
     close: async () => undefined,
   };
 }

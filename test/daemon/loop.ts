@@ -58,10 +58,6 @@ export interface TestOptions {
   readonly maxRuns?: number;
   readonly calendar?: CalendarOverride;
   readonly coordinator?: Coordinator;
-  /** Ticks that are not over yet, as the disk has them. */
-  readonly unfinished?: Map<string, number>;
-  /** Unsent crash alerts, as the disk has them. */
-  readonly unsent?: Map<string, string>;
   /** Whether an alert cannot be sent now. */
   readonly isAlertDown?: () => boolean | Promise<boolean>;
   /** Whether runs record nothing of their end. */
@@ -102,8 +98,6 @@ const clock: Clock = {
 export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
   const good = new Map<string, string>();
-  const unfinished = options.unfinished ?? new Map<string, number>();
-  const unsent = options.unsent ?? new Map<string, string>();
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
       const file = `jobs/${name}.yaml`;
@@ -169,25 +163,12 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       };
       return { logFile: undefined, done, stop, kill: stop };
     },
-    notesOf: (job) => ({
-      unfinished: noteIn(
-        unfinished,
-        job,
-        (ms) => ({ due_at: new Date(ms).toISOString() }),
-        ({ due_at }) => Date.parse(due_at),
-      ),
-      unsent: noteIn(
-        unsent,
-        job,
-        (died) => ({ died }),
-        ({ died }) => died,
-      ),
-    }),
     historyOf: (job) => ({
       read: async (runId) => records.get(runId),
       async settle(runId, { outcome }) {
         const record = records.get(runId) ?? createRunRecord({ id: runId, job });
         records.set(runId, { ...record, reason: reasons.get(runId) ?? record.reason, outcome });
+        return records.get(runId);
       },
       async lastRunAt() {
         const last = options.lastRuns?.[job];
@@ -228,7 +209,6 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
 
 /** A world in which nothing happens. */
 export function createOutside(): Outside {
-  const note = { read: async () => undefined, write: async () => undefined, remove: async () => undefined };
   return {
     ...{ clock: systemClock, log: createSilentLog(), version: '1', id: 'test', maxRuns: 1 },
     readFiles: async () => ({ jobs: [], unusable: [] }),
@@ -240,7 +220,6 @@ export function createOutside(): Outside {
     }),
     runs: { of: () => [], refresh: async () => undefined },
     startRun: () => Promise.reject(new Error('nothing is due')),
-    notesOf: () => ({ unfinished: note, unsent: note }),
     readCalendar: async () => NO_OVERRIDE,
     hasAlerts: () => false,
     watchFiles: () => undefined,
@@ -256,17 +235,6 @@ export function answerCommands(
     stop: () => undefined,
     kill: () => undefined,
     untilIdle: async () => undefined,
-  };
-}
-
-function noteIn<T, D>(notes: Map<string, T>, job: string, encode: (value: T) => D, decode: (document: D) => T) {
-  return {
-    async read() {
-      const value = notes.get(job);
-      return value === undefined ? undefined : encode(value);
-    },
-    write: async (document: D) => void notes.set(job, decode(document)),
-    remove: async () => void notes.delete(job),
   };
 }
 

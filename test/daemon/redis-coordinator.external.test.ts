@@ -43,7 +43,7 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
   /** Daemons whose connections are old enough for taking over. */
   const openSteady = async (count: number) => {
     const all = Array.from({ length: count }, () => open());
-    await Promise.all(all.map((coordinator) => coordinator.lastTick('nightly')));
+    await Promise.all(all.map((coordinator) => coordinator.takeOver(['nightly'])));
     // As soon as a connection is old enough, this one's claim is handed to it.
     const probe = tickOf(0, 'probe');
     await open().claim(probe);
@@ -177,14 +177,6 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     expect(await only?.renew(tickOf(DUE))).toBe(true);
   });
 
-  test('remember the newest tick of each job, in whatever order they are claimed', async () => {
-    const a = open();
-    expect(await a.lastTick('nightly')).toBeUndefined();
-    for (const due of [DUE, DUE + 60_000, DUE - 60_000]) await a.claim(tickOf(due));
-    expect(await open().lastTick('nightly')).toBe(DUE + 60_000);
-    expect(await open().lastTick('weekly')).toBeUndefined();
-  });
-
   test('renew and complete by the store that the tick was claimed for, when the job file changes meanwhile', async () => {
     let store = 's3://drops/options';
     const a = open({ storeOf: () => store });
@@ -209,7 +201,6 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
       a.renew(tickOf(DUE)),
       a.complete(tickOf(DUE + 1000)),
       b.takeOver(['nightly']),
-      b.lastTick('nightly'),
     ];
     for (const outcome of await Promise.allSettled(calls)) {
       expect(outcome).toMatchObject({
@@ -228,7 +219,6 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     await vi.waitFor(async () => expect(await a.renew(tickOf(DUE))).toBe(true));
     await a.takeOver(['nightly']);
     expect([await b.claim(tickOf(DUE)), await b.claim(tickOf(DUE + 1000))]).toEqual([false, false]);
-    expect(await b.lastTick('nightly')).toBeGreaterThanOrEqual(DUE + 1000);
   });
 
   test('take nothing over in the first moments of a connection, so that the living renew first', async () => {
@@ -258,7 +248,6 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
       [],
     ]);
     await a.complete(tickOf(DUE));
-    expect(await a.lastTick('nightly')).toBe(DUE);
     expect(await a.claim(tickOf(DUE + 1000))).toBe(true);
     await runOut();
     const b = open({ url });

@@ -66,7 +66,7 @@ describe('the daemon stages a running session', () => {
 
   it('ends it for what a person asks', async () => {
     const { daemon, pass } = await start({ a: STAGED });
-    expect(daemon.ask({ kind: 'command', job: 'a', command: 'run', options: [] }).outcome).toBe('started');
+    expect(daemon.ask({ job: 'a', command: 'run', options: [] }).outcome).toBe('started');
     await pass(1_000);
     expect(runs()).toEqual(['a stage', 'a asked']);
   });

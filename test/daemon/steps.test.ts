@@ -19,7 +19,8 @@ afterEach(async () => {
 /** A Friday, 12:30 in New York. */
 const NOW = '2026-11-20T17:30:30Z';
 const TODAY = '2026-11-20T17:00:00Z';
-const run = { kind: 'command', job: 'a', command: 'run', options: [] } as const;
+const run = { job: 'a', command: 'run', options: [] } as const;
+const stop = { job: 'a', command: 'stop' } as const;
 const backfill = { ...run, command: 'backfill' } as const;
 const viewOf = () => test?.daemon.view().jobs[0];
 const reasons = () => test?.started.map(({ reason }) => reason);
@@ -46,48 +47,44 @@ describe('what a person asks for', () => {
     expect(reasons()).toEqual(['asked', 'scheduled']);
   });
 
-  it('replaces the retry of a tick when it went well, and not when it was a backfill', async () => {
-    const unfinished = new Map<string, number>();
-    const { daemon, pass, started } = await start({ unfinished });
+  it('is the retry of a tick, but not when it is a backfill', async () => {
+    const { daemon, pass, started } = await start({});
     await pass(31 * MINUTE);
     started[0]?.end(1);
     for (const ask of [backfill, run]) {
       await pass(1_000);
       expect(viewOf()?.retry_at).toBeTruthy();
-      expect(unfinished.has('a')).toBe(true);
       expect(daemon.ask(ask).outcome).toBe('started');
       await pass(1_000);
       started.at(-1)?.end(0);
     }
     await pass(1_000);
-    expect([viewOf()?.retry_at, unfinished.has('a')]).toEqual([null, false]);
-    expect(started).toHaveLength(3);
+    expect([viewOf()?.retry_at, reasons()]).toEqual([null, ['scheduled', 'asked', 'retry']]);
   });
 
   it('retries at once what a retry was planned for, and stops what runs or waits', async () => {
-    const unfinished = new Map<string, number>();
-    const { daemon, pass, started } = await start({ unfinished });
-    expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('refused');
+    const { daemon, pass, started } = await start({});
+    expect(daemon.ask(stop).outcome).toBe('refused');
     await pass(31 * MINUTE);
     started[0]?.end(1);
     await pass(1_000);
-    expect(daemon.ask({ kind: 'retry', job: 'a' }).outcome).toBe('started');
+    expect(daemon.ask(run).outcome).toBe('started');
     expect(viewOf()?.waiting_since).toBeTruthy();
-    expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
+    expect(daemon.ask(stop).outcome).toBe('done');
     await pass(1_000);
-    expect([viewOf()?.waiting_since, unfinished.has('a'), started.length]).toEqual([null, false, 1]);
+    expect([viewOf()?.waiting_since, started.length]).toEqual([null, 1]);
     daemon.ask(run);
     await pass(1_000);
-    expect(daemon.ask({ kind: 'stop', job: 'a' }).outcome).toBe('done');
+    expect(daemon.ask(stop).outcome).toBe('done');
     expect(started[1]?.isStopped).toBe(true);
   });
 
   it('is refused for a job that is none, and once the daemon stops', async () => {
-    const { daemon, stop } = await start({});
-    expect(daemon.ask({ ...run, job: 'b' }).outcome).toBe('refused');
-    await stop();
+    const stopping = await start({});
+    expect(stopping.daemon.ask({ ...run, job: 'b' }).outcome).toBe('refused');
+    await stopping.stop();
     test = undefined;
-    for (const ask of [run, { kind: 'retry', job: 'a' } as const]) expect(daemon.ask(ask).outcome).toBe('refused');
+    expect(stopping.daemon.ask(run).outcome).toBe('refused');
   });
 });
 
@@ -130,8 +127,11 @@ describe('an alert that does not get through', () => {
 
   it('is tried again ever more seldom, also by a clock that was set back, and once it is sent never again', async () => {
     let isAlertDown = true;
-    const unsent = new Map([['a', 'was ended by SIGKILL']]);
-    const { pass } = await start({ unsent, schedule: 'cron: "0 12 1 1 *"', isAlertDown: () => isAlertDown });
+    const { pass } = await start({
+      ...{ isSilent: true, schedule: 'cron: "31 12 20 11 *", retry: off', code: () => 'SIGKILL' },
+      isAlertDown: () => isAlertDown,
+    });
+    await pass(30_000);
     // At once, and after 1, 3, 7, 15 and 31 minutes; then after 63, and each hour.
     await pass(40 * MINUTE);
     expect(sent('died')).toBe(6);
@@ -142,24 +142,9 @@ describe('an alert that does not get through', () => {
     expect(sent('died')).toBe(10);
     isAlertDown = false;
     await pass(65 * MINUTE);
-    expect([sent('died'), unsent.size]).toEqual([11, 0]);
+    expect(sent('died')).toBe(11);
     await pass(3 * HOUR);
     expect(sent('died')).toBe(11);
-  });
-
-  it('is still to be sent if a stop interrupts it', async () => {
-    let interrupt = () => {};
-    const interrupted = new Promise<boolean>((resolve) => {
-      interrupt = () => resolve(true);
-    });
-    const unsent = new Map([['a', 'was ended by SIGKILL']]);
-    const { stop } = await start({ unsent, schedule: 'cron: "0 12 1 1 *"', isAlertDown: () => interrupted });
-    expect(sent('died')).toBe(1);
-    test = undefined;
-    const stopped = stop();
-    interrupt();
-    await stopped;
-    expect(unsent.size).toBe(1);
   });
 
   it('of a file is sent with the fault that it has by then, once for as long as it is broken', async () => {
@@ -185,30 +170,6 @@ describe('an alert that does not get through', () => {
     await write('broken in line 6');
     await pass(MINUTE);
     expect(broken()).toEqual([expect.stringContaining('line 4'), expect.stringContaining('line 6')]);
-  });
-
-  it('and is over before is not sent by what was begun for an earlier one', async () => {
-    const ends: ((isDown: boolean) => void)[] = [];
-    const unsent = new Map([['a', 'the first']]);
-    const { pass } = await start({
-      ...{
-        unsent,
-        isSilent: true,
-        schedule: 'cron: "*/10 * * * *"',
-        code: (_job, count) => (count === 1 ? 0 : 'SIGKILL'),
-      },
-      isAlertDown: () => new Promise((resolve) => ends.push(resolve)),
-    });
-    await pass(5 * MINUTE);
-    expect(unsent.size).toBe(0);
-    await pass(10 * MINUTE);
-    expect(unsent.get('a')).toContain('was ended by SIGKILL');
-    for (const end of ends.splice(0, 1)) end(false);
-    await pass(1_000);
-    expect(unsent.get('a')).toContain('was ended by SIGKILL');
-    for (const end of ends) end(false);
-    await pass(1_000);
-    expect(unsent.size).toBe(0);
   });
 });
 

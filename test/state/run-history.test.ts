@@ -95,6 +95,22 @@ describe('a run that is remembered', () => {
     expect((await history.read(own.id))?.outcome).toBe('timed-out');
   });
 
+  it.each([
+    ['was done', { outcome: 'done' }, [true, true]],
+    ['has dates that failed', { outcome: 'failed' }, [false, true]],
+    ['holds dates back', { outcome: 'incomplete', has_open: true }, [false, true]],
+    ['was cut short', { outcome: 'interrupted', error: { code: 'INTERRUPTED', message: '' } }, [false, false]],
+    ['met another active one', { outcome: 'active' }, [false, false]],
+  ] as const)(
+    'and %s is over, as far as no retry is to come, and otherwise owed at the next start',
+    async (_, end, isOver) => {
+      await history.write({ ...(await begin(idAt(NOW - DAY), NOW - DAY)), outcome: 'done' });
+      await history.write({ ...(await begin(idAt(NOW))), ...end });
+      const last = [await history.lastRunAt(true), await history.lastRunAt(false)];
+      expect(last).toEqual(isOver.map((is) => (is ? NOW : NOW - DAY)));
+    },
+  );
+
   it('has its windows, but for a line that was cut short', async () => {
     const entry = await begin(idAt(NOW));
     expect(await history.readWindows(entry)).toEqual([]);

@@ -139,16 +139,16 @@ export function createActions(options: WebOptions, access: Access) {
     if (job === undefined) return `${fields.job ?? 'Nothing'} is not a job of this daemon.`;
     const command = (name: AskedCommand['command'], ...options: readonly string[]): Ready => ({
       line: [name, job, ...options].join(' '),
-      act: () => daemon.ask({ kind: 'command', job, command: name, options }),
+      act: () => daemon.ask({ job, command: name, options }),
     });
     const { date, from, to, reason } = fields;
     switch (action) {
       case 'run':
         return command('run');
       case 'stop':
-        return { line: null, act: () => daemon.ask({ kind: 'stop', job }) };
+        return { line: null, act: () => daemon.ask({ job, command: 'stop' }) };
       case 'retry': {
-        if (fields.run === undefined) return { line: `run ${job}`, act: () => daemon.ask({ kind: 'retry', job }) };
+        if (fields.run === undefined) return command('run');
         // The same command as a remembered run.
         const run = await new RunHistory(stateDir, job).read(fields.run);
         const [verb, , ...options] = run?.args ?? [];

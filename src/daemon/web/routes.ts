@@ -132,7 +132,10 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir, mayA
     '/api/runs/{job}/{run}/log': route({
       summary: 'The last lines of a log',
       answer: runLogSchema,
-      query: z.object({ level: said('minimum level: info, warn, error'), text: said('only lines that contain this text') }),
+      query: z.object({
+        level: said('minimum level: info, warn, error'),
+        text: said('only lines that contain this text'),
+      }),
       async read({ job = '', run = '', level, text }) {
         const path = await logFile(job, run);
         return path === undefined ? undefined : await readRunLog(path, level, text);

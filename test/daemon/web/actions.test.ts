@@ -90,7 +90,7 @@ describe('an action of a page', () => {
     const token = await readToken();
     const done = await post(`/actions/run?job=${JOB}`, { token }, { 'sec-fetch-site': 'same-origin' });
     expect([done.status, done.body.includes(`flowdrop run ${JOB}`)]).toEqual([200, true]);
-    expect(asked).toEqual([{ kind: 'command', job: JOB, command: 'run', options: [] }]);
+    expect(asked).toEqual([{ job: JOB, command: 'run', options: [] }]);
     const replayed = await post(`/actions/run?job=${JOB}`, { token });
     expect([replayed.status, replayed.body.includes('was sent already')]).toEqual([409, true]);
     expect(asked).toHaveLength(1);
@@ -106,28 +106,23 @@ describe('an action of a page', () => {
   });
 
   it.each([
-    ['stop', {}, { kind: 'stop', job: JOB }],
-    ['retry', {}, { kind: 'retry', job: JOB }],
+    ['stop', {}, { job: JOB, command: 'stop' }],
+    ['retry', {}, { job: JOB, command: 'run', options: [] }],
     ['reload', {}, 'reload'],
     [
       'backfill',
       { from: '2026-11-18', to: '2026-11-19', mode: 'all' },
       {
-        kind: 'command',
         job: JOB,
         command: 'backfill',
         options: ['--all', '--from', '2026-11-18', '--to', '2026-11-19'],
       },
     ],
-    [
-      'audit',
-      { date: '2026-11-18' },
-      { kind: 'command', job: JOB, command: 'verify', options: ['--date', '2026-11-18', '--deep'] },
-    ],
+    ['audit', { date: '2026-11-18' }, { job: JOB, command: 'verify', options: ['--date', '2026-11-18', '--deep'] }],
     [
       'send',
       { date: '2026-11-18', to: 'me@example.com' },
-      { kind: 'command', job: JOB, command: 'report', options: ['--date', '2026-11-18', '--only', 'me@example.com'] },
+      { job: JOB, command: 'report', options: ['--date', '2026-11-18', '--only', 'me@example.com'] },
     ],
     [
       'accept',
@@ -171,7 +166,7 @@ describe('an action of a page', () => {
       statuses.push((await post('/actions/retry', { token: await readToken(), job: JOB, run: id })).status);
     }
     expect(statuses).toEqual([200, 409, 409]);
-    expect(asked).toEqual([{ kind: 'command', job: JOB, command: 'backfill', options: ['--failed'] }]);
+    expect(asked).toEqual([{ job: JOB, command: 'backfill', options: ['--failed'] }]);
   });
 
   it('that was refused or failed says why, and is recorded', async () => {

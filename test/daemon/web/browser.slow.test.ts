@@ -394,7 +394,7 @@ describe('the status page in a browser', () => {
       await page.getByText('cannot be reached: connect ECONNREFUSED').waitFor();
       expect(await page.getByText('page of level 50').count()).toBe(1);
       await steps('/', () => press('Retry now'), done);
-      expect(asked.at(-1)).toEqual({ kind: 'retry', job: 'nightly-trades' });
+      expect(asked.at(-1)).toEqual({ job: 'nightly-trades', command: 'run', options: [] });
       await steps(
         '/jobs/nightly-trades',
         () => page.getByText('Backfill dates…').press('Enter'),
