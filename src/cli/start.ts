@@ -38,6 +38,7 @@ export async function start(cli: Cli): ActionResult {
   const coordinator = await openCoordinator(openers, id, (job) => running?.storeOf(job) ?? '');
   try {
     await assertStateFolder(stateDir);
+    const calendar = await openers.readCalendar();
     const historyDays = openers.readSetting('FLOWDROP_RUN_HISTORY_DAYS');
     const commandOf = (args: readonly string[]) => ({
       executable: self.executable,
@@ -65,7 +66,7 @@ export async function start(cli: Cli): ActionResult {
         },
         log,
       }),
-      readCalendar: openers.readCalendar,
+      calendar,
       hasAlerts: ({ alerts, events, reports }) =>
         alerts.to.length > 0 ||
         (alerts.webhook && hasWebhook) ||
@@ -90,7 +91,6 @@ export async function start(cli: Cli): ActionResult {
       },
     });
     running = daemon;
-    const calendar = await openers.readCalendar();
     const shared = { log, clock, stateDir, calendar, commands, daemon };
     const web = settings && (await startWeb({ ...settings, ...shared }));
     signal.addEventListener('abort', () => void web?.close(), { once: true });

@@ -276,11 +276,11 @@ export class DaemonJob {
 
   /** The newest tick that was not seen before; it counts as seen now. */
   #see(): number | undefined {
-    const { nowMs, calendar } = this.#world;
+    const { nowMs, outside } = this.#world;
     if (this.#seenMs > nowMs + WRONG_CLOCK_MS) this.#seenMs = nowMs - NOTICED_MS;
     const afterMs = Math.max(this.#seenMs, nowMs - LOOKBACK_MS);
     this.#seenMs = Math.max(this.#seenMs, nowMs);
-    const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), calendar);
+    const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), outside.calendar);
     this.#nextMs = this.#ticks?.next(nowMs);
     return this.#ticks?.newest(afterMs, nowMs, hasSession) ?? this.#ticks?.newest(afterMs, nowMs);
   }
@@ -309,7 +309,7 @@ export class DaemonJob {
   /** Whether it runs whatever the status says. */
   #isSure({ tickMs, reason, asked }: DueRun): boolean {
     const isDecided = asked !== undefined || reason === 'retry' || reason === 'gap';
-    return isDecided || isSession(formatWallDate(tickMs), this.#world.calendar);
+    return isDecided || isSession(formatWallDate(tickMs), this.#world.outside.calendar);
   }
 
   /** What follows from the end of a run. */

@@ -133,9 +133,8 @@ export function createDaemon(outside: Outside) {
    * Runs until the signal aborts; then stops its children and returns in less than ten seconds. @throws Fault at start
    */
   async function run(signal: AbortSignal): Promise<void> {
-    const { clock, log, commands, coordinator, runs, readCalendar, watchFiles } = outside;
+    const { clock, log, commands, coordinator, runs, watchFiles } = outside;
     const { stopping } = world;
-    world.calendar = await readCalendar();
     signal.addEventListener('abort', () => stopping.abort(), { once: true });
     if (signal.aborted) stopping.abort();
     // A stop must not wait for the check of a file.
@@ -259,13 +258,13 @@ export function createDaemon(outside: Outside) {
 
   /** Starts the staging that has waited longest, if one is due and nothing else is to be done. */
   function stage(): void {
-    const { nowMs, calendar } = world;
+    const { nowMs } = world;
     const all = [...jobs.values()];
     if (world.isStopping || all.some(({ run, waiting }) => run || waiting)) return;
     const [job] = all
       .filter(({ filed, isRemoved, stagedAtMs }) => {
         const everyMs = (filed.job.schedule?.stageSeconds ?? 0) * 1000;
-        if (everyMs === 0 || isRemoved || !canStage(filed.job, nowMs, calendar)) return false;
+        if (everyMs === 0 || isRemoved || !canStage(filed.job, nowMs, outside.calendar)) return false;
         return Math.floor(nowMs / everyMs) !== Math.floor(stagedAtMs / everyMs);
       })
       .sort((a, b) => a.stagedAtMs - b.stagedAtMs);

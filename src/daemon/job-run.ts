@@ -3,7 +3,7 @@
  * allows by then is stopped, and killed if it does not listen. What came of it is in its own record; one that recorded no
  * end is judged by its exit.
  */
-import { describeError } from '../core/errors.ts';
+import { describeError, EXIT_CODES } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import { createRunId } from '../core/run-id.ts';
 import { formatDuration } from '../core/units.ts';
@@ -21,16 +21,6 @@ const WORK_SLICE_MS = 60_000;
 
 /** Outcomes that a stop causes; any other outcome was reached before the stop took effect, and stands. */
 const CUT_SHORT: ReadonlySet<RunOutcome> = new Set(['interrupted', 'died', 'failed']);
-
-/** Exit codes, for a run that could not record its end. */
-const OUTCOMES: Readonly<Record<number, RunOutcome>> = {
-  0: 'done',
-  1: 'failed',
-  2: 'usage',
-  3: 'incomplete',
-  4: 'active',
-  130: 'interrupted',
-};
 
 /** The end of a run as the daemon saw it. */
 export interface EndedRun {
@@ -138,7 +128,7 @@ export class JobRun {
     const written = await history.read(this.runId);
     // A killed run has recorded no end: this process does.
     const recorded = written?.outcome === 'died' ? null : (written?.outcome ?? null);
-    const came = recorded ?? OUTCOMES[code ?? Number.NaN] ?? 'died';
+    const came = recorded ?? judgeExit(code);
     const isTimedOut = this.#stop === 'timeout' && CUT_SHORT.has(came);
     // Stopped before its handler existed: counts as interrupted, so it is not retried.
     const outcome = isTimedOut ? 'timed-out' : this.#stop && came === 'died' ? 'interrupted' : came;
@@ -192,6 +182,12 @@ export class JobRun {
     const text = `${job}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
     log[outcome === 'done' ? 'info' : isFailed(outcome) ? 'error' : 'warn'](line, text);
   }
+}
+
+/** The outcome of a run that could not record its end. */
+function judgeExit(code: number | undefined): RunOutcome {
+  const kinds = Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[];
+  return code === 0 ? 'done' : (kinds.find((kind) => EXIT_CODES[kind] === code) ?? 'died');
 }
 
 /** The error of a run that took longer than its job allows. */

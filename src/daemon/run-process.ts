@@ -34,13 +34,9 @@ export interface ChildEnd {
   readonly stderr: string;
 }
 
-/** What can be asked to stop, and be killed. */
-export interface Stoppable {
+export interface ChildProcess {
   stop(): void;
   kill(): void;
-}
-
-export interface ChildProcess extends Stoppable {
   /** Rejects when the process could not be started. */
   readonly done: Promise<ChildEnd>;
   /** Of a run, if it could be opened. */
@@ -135,7 +131,7 @@ export async function startRunProcess(
 }
 
 /** Asks to stop, and kills what has not ended in time. Never rejects. @param over aborted when it has ended */
-export async function stopInTime(child: Stoppable, clock: Clock, over: AbortSignal): Promise<void> {
+export async function stopInTime(child: Omit<ChildProcess, 'done'>, clock: Clock, over: AbortSignal): Promise<void> {
   child.stop();
   await clock.sleep(STOP_GRACE_MS, over).then(
     () => child.kill(),
@@ -172,7 +168,7 @@ export type Commands = ReturnType<typeof createCommands>;
 
 /** @param commandOf builds the command that runs this program with the given arguments */
 export function createCommands(commandOf: (args: readonly string[]) => ChildCommand, clock: Clock) {
-  const running = new Map<Stoppable, Promise<unknown>>();
+  const running = new Set<ChildProcess>();
   const streaming = new Set<Readable>();
   const reading = { free: MAX_READING, waiting: [] as (() => void)[] };
   const alerting = { free: MAX_ALERTING, waiting: [] as (() => void)[] };
@@ -216,16 +212,16 @@ export function createCommands(commandOf: (args: readonly string[]) => ChildComm
   /** Asks running commands to stop, and starts no new ones. */
   function stop(): void {
     isStopping = true;
-    for (const child of running.keys()) child.stop();
+    for (const child of running) child.stop();
     for (const stream of streaming) stream.destroy();
   }
 
   function kill(): void {
-    for (const child of running.keys()) child.kill();
+    for (const child of running) child.kill();
   }
 
   async function untilIdle(): Promise<void> {
-    await Promise.allSettled(running.values());
+    await Promise.allSettled([...running].map(({ done }) => done));
   }
 
   async function run(args: Args): Promise<ChildEnd> {
@@ -242,7 +238,7 @@ export function createCommands(commandOf: (args: readonly string[]) => ChildComm
     try {
       assertGoing();
       const child = startProcess(commandOf(['--json', ...args]));
-      running.set(child, child.done);
+      running.add(child);
       const timeout = clock.sleep(TIMEOUTS_MS[verb] ?? TIMEOUT_MS, over.signal);
       timeout.then(child.kill, () => undefined); // It ended in time.
       return await child.done.finally(() => running.delete(child));

@@ -4,7 +4,7 @@
  * Decides which daemon runs a tick when several share a schedule. The contract; `redis-coordinator.ts` implements it.
  * Invariants: only one daemon gets a tick; if that daemon dies before it completes the tick, exactly one other gets it.
  */
-import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
+import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -60,7 +60,7 @@ export interface Outside {
   readonly historyOf: (job: string) => Pick<RunHistory, 'read' | 'settle' | 'lastRunAt'>;
   readonly runs: Pick<RunIndex, keyof RunIndex>;
   readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<ChildProcess>;
-  readonly readCalendar: () => Promise<CalendarOverride>;
+  readonly calendar: CalendarOverride;
   readonly hasAlerts: (job: Job) => boolean;
   /** Calls `onChange` when the job files may have changed. */
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
@@ -69,7 +69,6 @@ export interface Outside {
 export class World {
   readonly outside: Outside;
   readonly stopping = new AbortController();
-  calendar: CalendarOverride = NO_OVERRIDE;
 
   constructor(outside: Outside) {
     this.outside = outside;

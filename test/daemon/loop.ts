@@ -135,7 +135,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       alerts.push({ file, args });
       return undefined;
     }),
-    readCalendar: async () => options.calendar ?? NO_OVERRIDE,
+    calendar: options.calendar ?? NO_OVERRIDE,
     async startRun({ job, path }, runId, { reason }) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
       reasons.set(runId, reason);
@@ -220,7 +220,7 @@ export function createOutside(): Outside {
     }),
     runs: { of: () => [], refresh: async () => undefined },
     startRun: () => Promise.reject(new Error('nothing is due')),
-    readCalendar: async () => NO_OVERRIDE,
+    calendar: NO_OVERRIDE,
     hasAlerts: () => false,
     watchFiles: () => undefined,
   };

@@ -21,8 +21,8 @@ import {
   type ReportsDocument,
 } from '../shapes.ts';
 import { renderActionForm, renderHelp, renderJobActions } from './action-form.ts';
-import { renderCalendar, renderShape, SHAPES } from './condition-calendar.ts';
 import { OUTCOMES } from './describe-job.ts';
+import { nameKind, renderCalendar, renderShape, SHAPES } from './drop-page.ts';
 import { dropPath, html, jobPath, type Markup, renderTime, runPath } from './html.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
@@ -156,11 +156,6 @@ function renderPreview({ href, date, report, revision }: ReportLink): Markup {
 
 function renderLink({ href, date, report, revision }: ReportLink): Markup {
   return html`<li><a href="${href}">${date} <span>${report}</span></a>${revision > 0 && html` <span class="quiet small">revision ${revision}</span>`}</li>`;
-}
-
-/** A report's id is its template's name and a short hash that makes it unique within the job. */
-export function nameKind(id: string): string {
-  return `${id.replace(/-[0-9a-f]{8}$/, '')} report`;
 }
 
 /** Jobs in the table; use the API for a daemon with more. */
