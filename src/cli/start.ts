@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
-import { createFilesReader, watchFolder } from '../daemon/job-files.ts';
+import { createFilesReader } from '../daemon/job-files.ts';
 import { createCommands, startRunProcess } from '../daemon/run-process.ts';
 import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
@@ -29,12 +29,11 @@ export async function start(cli: Cli): ActionResult {
   await listJobFiles(globals.jobs);
   setFlagsFromString(SMALL_NEW_SPACE);
   const log = await openers.openLog({ isService: true });
-  let onHangup: () => void = () => undefined;
-  // Set first: a SIGHUP before the jobs are read must do nothing, not end the process.
-  cli.onHangup(() => onHangup());
+  let running: Daemon | undefined;
+  // Set first: a SIGHUP before the jobs are read must not end the process.
+  cli.onHangup(() => void running?.reload());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
   const settings = openers.readStatusSettings();
-  let running: Daemon | undefined;
   const coordinator = await openCoordinator(openers, id, (job) => running?.storeOf(job) ?? '');
   try {
     await assertStateFolder(stateDir);
@@ -85,10 +84,6 @@ export async function start(cli: Cli): ActionResult {
       },
       historyOf: (job) => new RunHistory(stateDir, job),
       runs: createRunIndex(stateDir),
-      watchFiles(onChange, ended) {
-        onHangup = onChange;
-        watchFolder(globals.jobs, onChange, { clock, log, signal: ended });
-      },
     });
     running = daemon;
     const shared = { log, clock, stateDir, calendar, commands, daemon };

@@ -11,8 +11,8 @@ import type { World } from './state.ts';
 const FIRST_WAIT_MS = 60_000;
 /** Time between two checks for gaps. */
 const GAPS_MS = 3_600_000;
-/** A file that is still being saved is not broken yet. */
-const BROKEN_GRACE_MS = 10_000;
+/** A file that is still being saved is not broken yet: it is read again before. */
+const BROKEN_GRACE_MS = 15_000;
 
 export class JobAlerts {
   /** How a run ended that could not report it, until that is reported or over. */

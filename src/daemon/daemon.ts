@@ -27,7 +27,7 @@ const STEP_MS = 1_000;
 const BEAT_STEPS = 15;
 /** If the clock is off by more than this, it was set, or the machine slept. */
 const JUMP_MS = 5_000;
-const RELOAD_MS = 60_000;
+const RELOAD_MS = 10_000;
 const PROGRESS_MS = 2_000;
 /** Maximum age of a status that nobody views, and of one that someone does. */
 const STATUS_IDLE_MS = 900_000;
@@ -133,7 +133,7 @@ export function createDaemon(outside: Outside) {
    * Runs until the signal aborts; then stops its children and returns in less than ten seconds. @throws Fault at start
    */
   async function run(signal: AbortSignal): Promise<void> {
-    const { clock, log, commands, coordinator, runs, watchFiles } = outside;
+    const { clock, log, commands, coordinator, runs } = outside;
     const { stopping } = world;
     signal.addEventListener('abort', () => stopping.abort(), { once: true });
     if (signal.aborted) stopping.abort();
@@ -142,7 +142,6 @@ export function createDaemon(outside: Outside) {
     if (!isLoaded) return;
     await runs.refresh(jobs.keys());
     steppedAtMs = world.nowMs;
-    watchFiles(() => void reload(), stopping.signal);
     void repeat(STEP_MS, 'step', step);
     void repeat(RELOAD_MS, 'reload', reload);
     void repeat(PROGRESS_MS, 'readRecords', readRecords);

@@ -3,19 +3,14 @@
  * unchanged, also after a restart: the last valid text is kept beside the state, and runs use that copy meanwhile. A
  * file that was never valid is reported and skipped.
  */
-import { watch } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { makeFolder, readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
-import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, ORIGIN_FILE } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
-
-/** An editor's write, rename and second write happen within this time. */
-const QUIET_MS = 500;
 
 export interface FiledJob {
   readonly job: Job;
@@ -48,17 +43,18 @@ interface JobFilesOptions {
 
 /** @returns reads the folder; it throws Fault `JOBS_MISSING` when there is none */
 export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log }: JobFilesOptions) {
-  /** Last valid text of each file. */
-  const good = new Map<string, string>();
+  /** Last valid text of each file, and what it says. */
+  const good = new Map<string, { readonly text: string; readonly job: Job }>();
   const keptOf = (file: string) => join(keptDir, basename(file));
 
   const readOne = async (file: string, taken: readonly FiledJob[]): Promise<FiledJob | Fault> => {
     const accept = async (text: string, path: string): Promise<Job> => {
-      const job = parseJob(file, text);
+      const known = good.get(file);
+      const job = known?.text === text ? known.job : parseJob(file, text);
       assertUsable(job);
       assertDistinct([...taken.map((other) => other.job), job]);
-      if (good.get(file) !== text) await checkSql(job, path);
-      good.set(file, text);
+      if (job !== known?.job) await checkSql(job, path);
+      good.set(file, { text, job });
       // Each time: the disk may have been full when the copy was first written, and have space by now.
       await keep(file, text);
       return job;
@@ -72,7 +68,7 @@ export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log
     // The daemon itself lacks a setting: at its start, an older copy must not hide that.
     if (fault.code === 'SETTING_MISSING' && !good.has(file)) return fault;
     try {
-      const text = good.get(file) ?? (await readFileIfExists(keptOf(file)));
+      const text = good.get(file)?.text ?? (await readFileIfExists(keptOf(file)));
       if (text === undefined) return fault;
       return { job: await accept(text, keptOf(file)), path: keptOf(file), fault: fault.message };
     } catch {
@@ -116,31 +112,4 @@ export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log
 function asFault(file: string, error: unknown): Fault {
   if (error instanceof Fault) return error;
   return new Fault('JOB_INVALID', `${file} cannot be read: ${describeError(error)}`, { kind: 'usage', cause: error });
-}
-
-/**
- * Calls back after a folder changed and is quiet again. Network file systems report no changes, so callers must also
- * check periodically.
- */
-export function watchFolder(
-  folder: string,
-  onChange: () => void,
-  { clock, log, signal }: { readonly clock: Clock; readonly log: Log; readonly signal: AbortSignal },
-): void {
-  let changes = 0;
-  const note = async () => {
-    changes += 1;
-    const mine = changes;
-    await clock.sleep(QUIET_MS, signal).catch(() => undefined); // The stop.
-    if (mine === changes && !signal.aborted) onChange();
-  };
-  const onFault = (error: unknown) => {
-    const line = { event: 'watch-failed', folder, reason: describeError(error) };
-    log.warn(line, `changes in ${folder} are found only once a minute`);
-  };
-  try {
-    watch(folder, { signal, persistent: false }, () => void note()).on('error', onFault);
-  } catch (error) {
-    onFault(error);
-  }
 }

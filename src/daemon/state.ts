@@ -62,8 +62,6 @@ export interface Outside {
   readonly startRun: (filed: FiledJob, runId: string, due: DueRun) => Promise<ChildProcess>;
   readonly calendar: CalendarOverride;
   readonly hasAlerts: (job: Job) => boolean;
-  /** Calls `onChange` when the job files may have changed. */
-  readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
 
 export class World {

@@ -28,7 +28,6 @@ afterEach(async () => {
 });
 
 async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
-  let reload: () => void = () => undefined;
   const outside = createOutside();
   const daemon = createDaemon({
     ...outside,
@@ -40,9 +39,6 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
       log,
     }),
     historyOf: (job) => ({ ...outside.historyOf(job), lastRunAt }),
-    watchFiles: (onChange) => {
-      reload = onChange;
-    },
   });
   const ended = new AbortController();
   const running = daemon.run(ended.signal);
@@ -51,7 +47,7 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
     await running;
   });
   await vi.waitUntil(() => daemon.view().jobs.length > 0);
-  return { daemon, reload: () => reload() };
+  return { daemon, reload: () => void daemon.reload() };
 }
 
 it('a file that is not usable never bears the name of a job that is', async () => {

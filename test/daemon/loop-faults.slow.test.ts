@@ -4,7 +4,7 @@
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Coordinator } from '../../src/daemon/state.ts';
-import { DAY, HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+import { DAY, HOUR, jobText, MINUTE, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
 
 let test: TestDaemon | undefined;
 const start = async (options: TestOptions) => {
@@ -323,19 +323,5 @@ describe('who asks the daemon', () => {
     vi.setSystemTime(Date.now() + 8 * HOUR);
     await pass(10 * MINUTE);
     expect(Date.now() - daemon.view().beatAtMs).toBeGreaterThan(5 * MINUTE);
-  });
-});
-
-describe('a folder that tells nothing of its changes', () => {
-  it('is read every minute', async () => {
-    const { files, pass, times } = await start({
-      ...{ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY, b: TODAY }, code: () => 0 },
-    });
-    files.set('b', jobText('b', 'cron: "35 12 * * *"'));
-    files.delete('a');
-    await pass(61_000);
-    await settle();
-    await pass(6 * HOUR);
-    expect(times()).toEqual(['17:35 b']);
   });
 });

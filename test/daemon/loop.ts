@@ -10,6 +10,7 @@ import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
 import type { ChildEnd } from '../../src/daemon/run-process.ts';
 import type { Coordinator, Outside } from '../../src/daemon/state.ts';
+import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import type { RunRecord } from '../../src/state/run-record.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -97,13 +98,14 @@ const clock: Clock = {
 
 export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
-  const good = new Map<string, string>();
+  const good = new Map<string, { readonly text: string; readonly job: Job }>();
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
       const file = `jobs/${name}.yaml`;
-      if (!text.startsWith('broken')) good.set(name, text);
-      const job = parseJob(file, good.get(name) ?? '');
-      return text.startsWith('broken')
+      const isBroken = text.startsWith('broken');
+      if (!isBroken && good.get(name)?.text !== text) good.set(name, { text, job: parseJob(file, text) });
+      const job = good.get(name)?.job ?? parseJob(file, '');
+      return isBroken
         ? { job, path: `kept/${name}.yaml`, fault: `${file} is ${text}` }
         : { job, path: file, fault: undefined };
     });
@@ -117,7 +119,6 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const statusReads: string[] = [];
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  let change: () => void = () => undefined;
   const reasons = new Map<string, RunRecord['reason']>();
   const daemon = createDaemon({
     ...createOutside(),
@@ -179,16 +180,13 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       of: (name) => [...records.values()].filter(({ job }) => job === name).toReversed(),
       refresh: async () => undefined,
     },
-    watchFiles: (onChange) => {
-      change = onChange;
-    },
   });
   const stopping = new AbortController();
   const running = daemon.run(stopping.signal);
   const test: TestDaemon = {
     ...{ daemon, files, started, alerts, statusReads, lines },
     times: () => started.map(({ job, atMs }) => `${new Date(atMs).toISOString().slice(11, 16)} ${job}`),
-    change: () => change(),
+    change: () => void daemon.reload(),
     async pass(ms) {
       await vi.advanceTimersByTimeAsync(ms);
       await settle();
@@ -222,7 +220,6 @@ export function createOutside(): Outside {
     startRun: () => Promise.reject(new Error('nothing is due')),
     calendar: NO_OVERRIDE,
     hasAlerts: () => false,
-    watchFiles: () => undefined,
   };
 }
 

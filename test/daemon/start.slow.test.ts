@@ -122,7 +122,7 @@ it('a broken file keeps the old job, also over a restart, and runs go through', 
   const first = place.start();
   await first.until('scheduled');
   await writeFile(file, 'name: [');
-  // No signal: the folder is watched.
+  // No signal: the files are read every ten seconds.
   await first.until('job-broken');
   const exit = once(first.child, 'exit');
   first.child.kill('SIGTERM');
