@@ -1,11 +1,11 @@
 /**
- * One job of the daemon: turns its ticks, and what people ask for, into runs. A tick is an instant of the job's schedule, a
- * beat the regular look for due ones; a tick of a shared schedule is claimed by the daemon that runs it; staging fetches
- * what a running session has so far. Invariants: a tick is seen once, however the clock moves, and ends in a run, in a day
- * without a session, or in a log line that says why not; of several missed ticks only the newest counts, and one with a
- * session before others. A job has one run at a time, and one that is due: the newest tick, which may have come during the run, or the
- * retry of the last one. A tick of a shared schedule is held until it is finished. What a person asks for goes the way of a tick, but is neither caught up, retried,
- * claimed nor alerted. Nothing is started after the stop.
+ * One job of the daemon: turns its ticks, and what people ask for, into runs. A tick is an instant of the job's schedule;
+ * one of a shared schedule is claimed by the daemon that runs it; staging fetches what a running session has so far.
+ * Invariants: a tick is seen once, however the clock moves, and ends in a run, in a day without a session, or in a log line
+ * that says why not; of several missed ticks only the newest counts, and one with a session before others. A job has one
+ * run at a time, and one that is due: the newest tick, which may have come during the run, or the retry of the last one. A
+ * tick of a shared schedule is held until it is finished. What a person asks for goes the way of a tick, but is neither
+ * caught up, retried, claimed nor alerted. Nothing is started after the stop.
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { isSession } from '../calendar/session.ts';
@@ -26,7 +26,7 @@ const ON_TIME_MS = 5_000;
 const LOOKBACK_MS = LOOKBACK_DAYS * 86_400_000;
 /** If the clock is set back by more than this, it was wrong before, and what was seen is forgotten. NTP steps are smaller. */
 const WRONG_CLOCK_MS = 600_000;
-/** A beat notices a clock change within this time; ticks since then count as new. */
+/** A clock change is noticed within this time; ticks since then count as new. */
 const NOTICED_MS = 60_000;
 
 /** @property sinceMs when it began to wait for a free place; of a retry also when it will */
@@ -48,9 +48,8 @@ export class DaemonJob {
   #fault: JobView['fault'] = null;
   /** While its file has a schedule. */
   #ticks: Ticks | undefined;
-  /** Ticks up to here have been seen; then the first one after that. */
+  /** Ticks up to here have been seen. */
   #seenMs = 0;
-  #nextMs: number | undefined;
   /** Its claim of a tick that was found; the loop waits for it. */
   #claiming: Promise<void> | undefined;
   /** The newest tick that was not run, or the retry of the last one. */
@@ -145,16 +144,14 @@ export class DaemonJob {
   }
 
   /**
-   * Looks for what is due. @param isBeat also for what a clock that was set, or a claim that failed, has left
-   * @returns when a tick that was found is claimed
+   * Looks for what is due, also for what a clock that was set, or a claim that failed, has left.
+   * @param stepMs since it looked last @returns when a tick that was found is claimed
    */
-  async look(isBeat: boolean): Promise<void> {
-    const isDue = (this.#nextMs ?? Number.POSITIVE_INFINITY) <= this.#world.nowMs;
-    if (isBeat || isDue) {
-      this.#claiming ??= this.#claimDue().finally(() => {
-        this.#claiming = undefined;
-      });
-    }
+  async look(stepMs: number): Promise<void> {
+    this.#claiming ??= this.#claimDue().finally(() => {
+      this.#claiming = undefined;
+    });
+    this.run?.work(stepMs);
     this.alerts.look(this.#fault, this.run?.startedAtMs ?? this.waiting?.sinceMs);
     await this.#claiming;
   }
@@ -267,7 +264,7 @@ export class DaemonJob {
     // A record from the future comes from a wrong clock.
     this.#seenMs = lastMs === undefined || lastMs > nowMs + WRONG_CLOCK_MS ? 0 : lastMs;
     const missedMs = this.#see();
-    const next = toInstantOrNull(this.#nextMs) ?? undefined;
+    const next = toInstantOrNull(this.#ticks.next(nowMs)) ?? undefined;
     const line = { event: 'scheduled', job: this.name, next, missed: toInstantOrNull(missedMs) ?? undefined };
     this.#world.outside.log.info(line, `${this.name}: next run ${next}`);
     // Also one of this second: a run of it may have died with the daemon before.
@@ -281,7 +278,6 @@ export class DaemonJob {
     const afterMs = Math.max(this.#seenMs, nowMs - LOOKBACK_MS);
     this.#seenMs = Math.max(this.#seenMs, nowMs);
     const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), outside.calendar);
-    this.#nextMs = this.#ticks?.next(nowMs);
     return this.#ticks?.newest(afterMs, nowMs, hasSession) ?? this.#ticks?.newest(afterMs, nowMs);
   }
 
@@ -299,7 +295,7 @@ export class DaemonJob {
       if (isShared && !(await coordinator.claim({ job: this.name, dueAtMs: tickMs }))) this.#dropRetry();
       else this.admit({ tickMs, reason });
     } catch (error) {
-      // It is still owed: the next beat sees it again.
+      // It is still owed: the next look sees it again.
       this.#seenMs = Math.min(this.#seenMs, tickMs - 1);
       const failure = describeError(error);
       log.error({ event: 'claim-failed', job: this.name, reason: failure }, `${this.name}: ${failure}`);

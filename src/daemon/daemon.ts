@@ -23,7 +23,7 @@ import { type JobView, toInstant } from './shapes.ts';
 import { type Ask, type AskAnswer, type DueRun, LEASE_MS, type Outside, RENEW_MS, World } from './state.ts';
 
 const STEP_MS = 1_000;
-/** So many steps are a beat: how often to check for clocks that were set, unsent alerts, old statuses, and staging. */
+/** How often to look for old statuses and for what is to be staged. */
 const BEAT_STEPS = 15;
 /** If the clock is off by more than this, it was set, or the machine slept. */
 const JUMP_MS = 5_000;
@@ -215,15 +215,14 @@ export function createDaemon(outside: Outside) {
     }
     steppedAtMs = nowMs;
     steps += 1;
-    const isBeat = steps % BEAT_STEPS === 0;
-    const looks = [...jobs.values()].map((job) => job.look(isBeat));
+    const looks = [...jobs.values()].map((job) => job.look(STEP_MS));
     const looked = Promise.all(looks).then(() => {
       beatAtMs = world.nowMs;
       fill();
     });
     looked.catch(tellFault('look'));
     fill();
-    if (!isBeat) return;
+    if (steps % BEAT_STEPS !== 0) return;
     stage();
     refreshOldest(STATUS_IDLE_MS);
   }

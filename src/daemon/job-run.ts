@@ -13,12 +13,6 @@ import { type ChildEnd, type ChildProcess, readFailure, stopInTime } from './run
 import { toInstant } from './shapes.ts';
 import type { DueRun, World } from './state.ts';
 
-/**
- * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
- * a time-out of weeks does not overflow a timer.
- */
-const WORK_SLICE_MS = 60_000;
-
 /** Outcomes that a stop causes; any other outcome was reached before the stop took effect, and stands. */
 const CUT_SHORT: ReadonlySet<RunOutcome> = new Set(['interrupted', 'died', 'failed']);
 
@@ -44,6 +38,7 @@ export class JobRun {
   /** Absent until it exists, and can be asked to stop. */
   #process: ChildProcess | undefined;
   #stop: 'timeout' | 'asked' | undefined;
+  #workedMs = 0;
 
   constructor(world: World, job: { readonly filed: FiledJob }, due: DueRun) {
     this.#world = world;
@@ -65,6 +60,15 @@ export class JobRun {
     this.#end();
   }
 
+  /** Stops it when it takes too long, by steps of the loop: neither a clock change nor a sleeping laptop ends a run. */
+  work(ms: number): void {
+    this.#workedMs += ms;
+    if (this.#stop || this.#workedMs < this.#timeoutMs) return;
+    const line = { event: 'run-timeout', job: this.#name, run: this.runId, timeoutMs: this.#timeoutMs };
+    this.#world.outside.log.warn(line, `${this.#name}: stopped, because it took too long`);
+    this.stop('timeout');
+  }
+
   async readRecord(): Promise<void> {
     this.record = (await this.#world.outside.historyOf(this.#name).read(this.runId)) ?? null;
   }
@@ -84,7 +88,6 @@ export class JobRun {
       const line = { event: 'started', job, run, reason: due.reason, tick: toInstant(due.tickMs), logFile };
       log[due.reason === 'stage' ? 'debug' : 'info'](line, `${job}: started (${due.reason})`);
       if (this.#stop) this.#end();
-      else void this.#limit();
       end = await done;
       said = readFailure(end);
     } catch (error) {
@@ -104,20 +107,6 @@ export class JobRun {
 
   #end(): void {
     if (this.#process) void stopInTime(this.#process, this.#world.outside.clock, this.#over.signal);
-  }
-
-  async #limit(): Promise<void> {
-    const { clock, log } = this.#world.outside;
-    let workedMs = 0;
-    while (workedMs < this.#timeoutMs) {
-      const ms = Math.min(WORK_SLICE_MS, this.#timeoutMs - workedMs);
-      await clock.sleep(ms, this.#over.signal).catch(() => undefined); // It has ended.
-      if (this.#stop || this.#over.signal.aborted) return;
-      workedMs += ms;
-    }
-    const line = { event: 'run-timeout', job: this.#name, run: this.runId, timeoutMs: this.#timeoutMs };
-    log.warn(line, `${this.#name}: stopped, because it took too long`);
-    this.stop('timeout');
   }
 
   /** Completes its record. @param said why it failed, by its last words */
