@@ -83,24 +83,6 @@ export function startProcess(command: ChildCommand, { onOut, onErr }: ChildOutpu
   return { done, stop: () => void child.kill('SIGTERM'), kill: () => void child.kill('SIGKILL') };
 }
 
-/** The stdout of a process as it comes. It fails if the process does; destroying it ends the process. */
-export function streamProcess({ executable, args, cwd, env }: ChildCommand): Readable {
-  const child = spawn(executable, args, { cwd, env: { ...env }, stdio: ['ignore', 'pipe', 'ignore'] });
-  const stream = new PassThrough({
-    destroy: (error, done) => {
-      child.kill('SIGKILL');
-      done(error);
-    },
-  });
-  child.stdout.pipe(stream, { end: false });
-  child.once('error', (error) => stream.destroy(error));
-  child.once('close', (code) => {
-    if (code === 0) stream.end();
-    else stream.destroy(new RangeError(`the process ended with exit code ${code}`));
-  });
-  return stream;
-}
-
 /** What a command said of its failure. */
 export function readFailure({ stdout = '' }: Partial<ChildEnd>): RunRecord['error'] {
   return failureSchema.safeParse(tryParseJson(stdout)).data?.error ?? null;
@@ -199,11 +181,27 @@ export function createCommands(commandOf: (args: readonly string[]) => ChildComm
     if (refused) throw new Fault('JOB_INVALID', refused.message, { kind: 'usage' });
   }
 
-  /** Its output as it comes; the caller must read it to its end, or destroy it. @throws Fault when too many are read */
+  /**
+   * Its output as it comes; it fails if the process does. The caller must read it to its end, or destroy it, which ends the
+   * process. @throws Fault when too many are read
+   */
   function stream(args: Args): Readable {
     if (streaming.size >= MAX_STREAMING) throw new Fault('BUSY', 'other drops are being read; try again later');
     assertGoing();
-    const stream = streamProcess(commandOf(['--json', ...args]));
+    const { executable, args: all, cwd, env } = commandOf(['--json', ...args]);
+    const child = spawn(executable, all, { cwd, env: { ...env }, stdio: ['ignore', 'pipe', 'ignore'] });
+    const stream = new PassThrough({
+      destroy: (error, done) => {
+        child.kill('SIGKILL');
+        done(error);
+      },
+    });
+    child.stdout.pipe(stream, { end: false });
+    child.once('error', (error) => stream.destroy(error));
+    child.once('close', (code) => {
+      if (code === 0) stream.end();
+      else stream.destroy(new RangeError(`the process ended with exit code ${code}`));
+    });
     streaming.add(stream);
     stream.once('close', () => streaming.delete(stream));
     return stream;

@@ -31,24 +31,12 @@ const outcomeSchema = runRecordSchema.shape.outcome.unwrap();
 /** Weeks whose dates the daemon keeps one by one. Of a dataset of ten years, the older dates are only counted. */
 export const KEPT_WEEKS = 53;
 
-/** A date of a dataset. */
-const datedSchema = dateStatusSchema.pick({
-  date: true,
-  condition: true,
-  rows: true,
-  revision: true,
-  begins_to_expire: true,
-  damage: true,
-  accepted: true,
-});
-
 /**
- * One job in the output of `flowdrop --json status`, which is a list of jobs; only what is shown, because the daemon holds
- * those of all jobs for as long as it lives.
+ * One job in the output of `flowdrop --json status`, which is a list of jobs; without runs, which the daemon knows by itself
+ * and newer, and old dates, because it holds those of all jobs for as long as it lives.
  */
 export const statusSchema = jobStatusSchema
   .omit({ last_run: true, last_backfill: true, running: true })
-  .extend({ dates: z.array(datedSchema) })
   .transform(({ dates, ...status }) => ({
     ...status,
     /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
@@ -81,11 +69,8 @@ const problemSchema = z.object({
   run: z.string().nullable(),
 });
 
-const sessionSchema = z.object({
-  date: z.string(),
+const sessionSchema = dateStatusSchema.pick({ date: true, rows: true, revision: true }).extend({
   condition: conditionSchema.nullable().meta({ description: 'null: nothing is known about the session' }),
-  rows: z.number().nullable(),
-  revision: z.number().nullable(),
 });
 
 const runDocumentSchema = runRecordSchema.omit({ process: true });
@@ -116,13 +101,7 @@ export const jobsSchema = z.object({
   jobs: z.array(jobSummarySchema),
 });
 
-const reportSchema = z.object({
-  job: z.string(),
-  date: z.string(),
-  report: z.string(),
-  revision: z.number(),
-  href: z.string(),
-});
+const reportSchema = jobStatusSchema.shape.reports.unwrap().element.extend({ job: z.string(), href: z.string() });
 
 const gapSchema = z.object({
   job: z.string(),
@@ -144,7 +123,7 @@ export const jobSchema = jobSummarySchema.extend({
   owed_events: jobStatusSchema.shape.owed_events.meta({ description: 'that their receivers have not accepted' }),
   active: runDocumentSchema.nullable().meta({ description: 'the active run as it last wrote it' }),
   dates: z
-    .array(datedSchema)
+    .array(dateStatusSchema)
     .meta({ description: `of the last ${KEPT_WEEKS} weeks, and older ones that are not sealed; oldest first` }),
   date_counts: z
     .record(conditionSchema, z.number())

@@ -8,7 +8,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
-import { endOf, isEndedRun, type RunRecord, sumSealed } from '../../state/run-record.ts';
+import { endOf, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
 import { parseInstant } from '../shapes.ts';
 import { describeFacts, type JobFacts, OUTCOMES } from './describe-job.ts';
@@ -50,7 +50,7 @@ const JOB_GAUGES: Readonly<
   ],
   flowdrop_last_run_timestamp_seconds: [
     'End time of the last run with any outcome. Absent if unknown.',
-    ({ runs }) => toSeconds(runs.find(isEndedRun)?.finished_at),
+    ({ last_run: last }) => toSeconds(last?.finished_at),
   ],
   flowdrop_next_run_timestamp_seconds: [
     'When the next run is due, by schedule or as a retry. Absent without a schedule.',
