@@ -76,26 +76,6 @@ describe('what is shared', () => {
     expect(completed).toEqual([Date.parse('2026-11-19T22:30:00Z')]);
   });
 
-  it('and due while Redis is away is owed until it is back, and then run once', async () => {
-    let isAway = true;
-    const { pass, started, lines } = await start({
-      ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: TODAY }, code: () => 0 },
-      coordinator: {
-        ...quiet,
-        claim: async () => (isAway ? await slowlyAway() : true),
-      },
-    });
-    await pass(5.5 * HOUR);
-    expect(started).toEqual([]);
-    // Waiting for Redis is no clock that was set.
-    expect(lines.filter(({ event }) => event === 'clock-jump')).toEqual([]);
-    isAway = false;
-    await pass(MINUTE);
-    expect(runsOf('a')).toEqual(['done catch-up']);
-    await pass(HOUR);
-    expect(started).toHaveLength(1);
-  });
-
   it('does not hold up, while Redis is away, what is not', async () => {
     const shared = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${index}`, SHARED]));
     const { pass } = await start({

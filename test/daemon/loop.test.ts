@@ -241,21 +241,6 @@ describe('a clock', () => {
 
 describe('the job files', () => {
   const base = { now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: TODAY, b: TODAY }, code: () => 0 };
-  it('that are broken leave the job as it was, and the operators are alerted once', async () => {
-    const { daemon, files, change, pass, alerts, started } = await start(base);
-    files.set('a', 'broken');
-    change();
-    await settle();
-    expect(daemon.view().jobs[0]).toMatchObject({ name: 'a', fault: { message: expect.stringContaining('a.yaml') } });
-    await pass(6 * HOUR);
-    expect(alerts.filter(({ args }) => args[0] === '--broken')).toHaveLength(1);
-    expect(started.map(({ path }) => path).sort()).toEqual(['jobs/b.yaml', 'kept/a.yaml']);
-    files.set('a', jobText('a', DAILY));
-    change();
-    await settle();
-    expect(daemon.view().jobs[0]?.fault).toBeNull();
-  });
-
   it('that are gone, new or changed unschedule, schedule and reschedule their jobs', async () => {
     const { files, pass, times } = await start({ ...base, lastRuns: { ...base.lastRuns, c: TODAY } });
     files.delete('a');
@@ -298,15 +283,6 @@ describe('a shared schedule', () => {
     expect(calls).toContain('renew 17:00');
     expect(calls.at(-1)).toBe('complete 17:00');
     expect(outcomes('a')).toEqual(['done retry', 'failed take-over', 'done scheduled']);
-  });
-
-  it('leaves to another daemon what is not its own', async () => {
-    const { pass, started } = await start({
-      ...{ now: NOW, jobs, lastRuns: { a: TODAY } },
-      coordinator: { ...createCoordinator([], () => []), claim: async () => false },
-    });
-    await pass(6 * HOUR);
-    expect(started).toEqual([]);
   });
 });
 
