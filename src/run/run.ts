@@ -21,7 +21,6 @@ import { SourceFault, type SourceStats } from '../source/source.ts';
 import { assertStateFolder, type JobState, makeScratchFolder, openJobState } from '../state/job-state.ts';
 import { createTotals, type OnRunEvent, type RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
-import { findCustomSql } from './job-sql.ts';
 import { closeSource, type OpenedSource, type OpenedSql, openJobSource } from './open-source.ts';
 
 /** What every run has; it reads and writes only the state folder and the store. */
@@ -103,7 +102,13 @@ export async function withExportRun<T>(
   await assertStateFolder(env.stateDir);
   // Opened first: a missing setting must not leave a store or an engine open.
   const calendar = await env.readCalendar();
-  const opened = await openRunSource(env, job, { log, calendar, signal: env.signal });
+  const { signal } = env;
+  // A run writes only to the state folder and the store; so must the engine that reads its SQL.
+  const path = await makeScratchFolder(env.stateDir, env.clock.now());
+  const openEngine = () => env.openEngine({ path, signal });
+  const opened = await openJobSource({ ...env, openEngine }, job, { log, calendar, signal }).finally(() =>
+    rm(path, { recursive: true, force: true }),
+  );
   try {
     const { source, clocks, limits } = opened;
     const catalog = job.drop.catalog === null ? undefined : await env.openCatalog(job.drop.catalog);
@@ -125,26 +130,6 @@ function tellDenial(error: unknown): unknown {
   const next =
     'Earlier requests of this run were answered; when it is right again, start the same command: it goes on.';
   return new SourceFault(code, message, { action, kind: 'failed', hint: `${hint} ${next}`.trimStart(), cause });
-}
-
-/** A run writes only to the state folder and the store; so must the engine that reads its SQL. */
-async function openRunSource(
-  env: RunEnv,
-  job: Job,
-  using: Pick<OpenedSource, 'log' | 'signal' | 'calendar'>,
-): Promise<OpenedSource> {
-  if (findCustomSql(job.source) === undefined) return await openJobSource(env, job, using);
-  const path = await makeScratchFolder(env.stateDir, env.clock.now());
-  try {
-    const engine = await env.openEngine({ path, signal: env.signal });
-    try {
-      return await openJobSource(env, job, using, engine);
-    } finally {
-      await engine.close();
-    }
-  } finally {
-    await rm(path, { recursive: true, force: true });
-  }
 }
 
 /**
