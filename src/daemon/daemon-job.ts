@@ -178,7 +178,7 @@ export class DaemonJob {
       if (!isBetter) return;
     }
     this.#due = { ...due, sinceMs: waiting?.sinceMs ?? nowMs };
-    if (!isSure && !this.status.isFresh) void this.status.refresh();
+    if (!isSure) void this.status.refresh();
   }
 
   /**

@@ -7,8 +7,6 @@ import type { FiledJob } from './job-files.ts';
 import { type StatusDocument, statusSchema } from './shapes.ts';
 import type { World } from './state.ts';
 
-const FRESH_MS = 60_000;
-
 export class JobStatus {
   /** `undefined` before the first that could be read. */
   read: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
@@ -40,11 +38,6 @@ export class JobStatus {
   /** How long ago it was tried. A time in the future means that the clock was set back. */
   get ageMs(): number {
     return Math.abs(this.#world.nowMs - this.triedAtMs);
-  }
-
-  /** Whether it is good enough to decide whether dates are pending. */
-  get isFresh(): boolean {
-    return this.read !== undefined && Math.abs(this.#world.nowMs - this.read.readAtMs) <= FRESH_MS;
   }
 
   get isKnown(): boolean {
