@@ -42,11 +42,11 @@ export class JobAlerts {
   ): void {
     const { nowMs, isStopping, outside } = this.#world;
     if (!fault) this.#isFaultKnown = false;
-    const isBroken = fault && !this.#isFaultKnown && Date.parse(fault.since) + BROKEN_GRACE_MS <= nowMs;
-    const broken = isBroken ? fault.message : undefined;
+    // Said as long as it lasts: without it, the command would take the copy that is in use for the mended file.
+    const broken = fault && Date.parse(fault.since) + BROKEN_GRACE_MS <= nowMs ? fault.message : undefined;
     // Elapsed time in both directions: a clock that was set back must not delay an alert.
     const quietMs = Math.abs(nowMs - this.#triedAtMs);
-    const isNews = broken !== undefined || this.died !== undefined;
+    const isNews = (broken !== undefined && !this.#isFaultKnown) || this.died !== undefined;
     const isDue = isNews ? quietMs >= this.#waitMs : Math.min(nowMs - busySinceMs, quietMs) >= GAPS_MS;
     if (isDue && !this.#isAlerting && !isStopping && outside.hasAlerts(this.#job.filed.job)) void this.#alert(broken);
   }
@@ -55,7 +55,7 @@ export class JobAlerts {
     const { log, commands } = this.#world.outside;
     const { name: job, filed } = this.#job;
     const { died } = this;
-    const what = died !== undefined ? 'died' : broken !== undefined ? 'broken' : 'gaps';
+    const what = died !== undefined ? 'died' : broken !== undefined && !this.#isFaultKnown ? 'broken' : 'gaps';
     const flags = [
       ...(died === undefined ? [] : ['--died', died]),
       ...(broken === undefined ? [] : ['--broken', broken]),

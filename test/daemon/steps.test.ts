@@ -165,11 +165,15 @@ describe('an alert that does not get through', () => {
     await write('broken in line 5');
     await pass(20 * MINUTE);
     expect(broken()).toEqual([expect.stringContaining('line 4')]);
+    // The next look for gaps must not take the copy that is in use for the mended file.
+    await pass(90 * MINUTE);
+    expect(broken()).toEqual([expect.stringContaining('line 4'), expect.stringContaining('line 5')]);
     await write(jobText('a', 'cron: "0 12 * * *"'));
     await pass(MINUTE);
     await write('broken in line 6');
     await pass(MINUTE);
-    expect(broken()).toEqual([expect.stringContaining('line 4'), expect.stringContaining('line 6')]);
+    expect(broken()).toHaveLength(3);
+    expect(broken().at(-1)).toContain('line 6');
   });
 });
 
