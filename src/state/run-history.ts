@@ -5,7 +5,7 @@
  * a run never fails because its record cannot be written.
  *
  * The newest remembered runs of each job, kept in memory for the page. Invariant: a run is read again only while it can
- * change; a job's folder is listed only when it has changed.
+ * change; a job's folder is listed only when it has changed, or a run goes on.
  */
 import { appendFile, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -284,11 +284,10 @@ export function createRunIndex(stateDir: string) {
     const folder = await stat(openJobState(stateDir, job).runs.records).catch(() => undefined); // Before its first run.
     if (!folder) return undefined;
     const history = new RunHistory(stateDir, job);
-    const isSame = known?.changedAtMs === folder.mtimeMs;
     const ended = new Map(known?.runs.filter(({ outcome }) => outcome !== null).map((run) => [run.id, run]));
     // A killed run leaves its folder as it was.
-    if (isSame && known.runs.length === ended.size) return known;
-    const ids = isSame ? known.runs.map(({ id }) => id) : (await history.listIds()).slice(0, KEPT_RUNS);
+    if (known?.changedAtMs === folder.mtimeMs && known.runs.length === ended.size) return known;
+    const ids = (await history.listIds()).slice(0, KEPT_RUNS);
     const runs = await Promise.all(ids.map(async (id) => ended.get(id) ?? (await history.read(id))));
     return { changedAtMs: folder.mtimeMs, runs: runs.filter((run) => run !== undefined) };
   }
