@@ -13,12 +13,7 @@ import type { RunHistory, RunIndex } from '../state/run-history.ts';
 import type { RunCommand, RunRecord } from '../state/run-record.ts';
 import type { FiledJob, JobFilesReading } from './job-files.ts';
 import type { ChildProcess, Commands } from './run-process.ts';
-
-/**
- * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
- * `stage`: only stages the running session. `asked`: a person asked for it on the page.
- */
-export type RunReason = Exclude<RunRecord['reason'], 'hand'>;
+import type { ActionAnswer } from './shapes.ts';
 
 /** A command of a job that a person asked for. */
 export interface AskedCommand {
@@ -30,15 +25,15 @@ export interface AskedCommand {
 /** A command, or `stop`: what runs or waits. */
 export type Ask = { readonly job: string } & (AskedCommand | { readonly command: 'stop' });
 
-export interface AskAnswer {
-  readonly outcome: 'started' | 'done' | 'refused';
-  /** One sentence. */
-  readonly text: string;
-}
+export type AskAnswer = Pick<ActionAnswer, 'outcome' | 'text'>;
 
 /** A tick for this daemon to run, or what a person asked for. */
 export interface DueRun {
-  readonly reason: RunReason;
+  /**
+   * `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending. `stage`: only stages the
+   * running session. `asked`: a person asked for it on the page.
+   */
+  readonly reason: Exclude<RunRecord['reason'], 'hand'>;
   /** Due time of its tick, in milliseconds since the epoch. */
   readonly tickMs: number;
   /** What a person asked for; absent for a tick. */
