@@ -6,6 +6,7 @@
  */
 
 import { mkdir, writeFile } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -438,23 +439,33 @@ describe('the status page in a browser', () => {
     }
   });
 
-  it('is opened with the token once, and afterwards without it', async () => {
-    const closed = await start(TOKEN);
+  it('is opened with the token once, and afterwards without it, and acts, also from another machine without TLS', async () => {
+    view = makeGoodDay();
+    const own = Object.values(networkInterfaces()).flat();
+    const host = own.find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
+    const closed = await start(TOKEN, {
+      address: { host: '0.0.0.0', port: 0 },
+      ask: () => ({ outcome: 'started', text: 'It begins.' }),
+    });
+    const url = `http://${host}:${new URL(closed.url).port}`;
     const context = await browser.newContext({ viewport: { width: 360, height: 640 } });
     try {
       const page = await context.newPage();
-      await page.goto(closed.url);
+      await page.goto(url);
       await page.screenshot({ path: join(SHOTS, 'token-360.png') });
       expect(await findBarriers(page)).toEqual([]);
       await page.getByLabel('Token').fill(TOKEN);
       await page.getByRole('button').click();
       await page.locator('.verdict').waitFor();
-      expect(page.url()).toBe(`${closed.url}/`);
+      expect(page.url()).toBe(`${url}/`);
       const [cookie] = await context.cookies();
       expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' });
       expect(cookie?.value).not.toContain(TOKEN);
       await page.reload();
       expect(await page.locator('.verdict').count()).toBe(1);
+      await page.goto(`${url}/jobs/nightly-trades`);
+      await page.getByRole('button', { name: 'Run now' }).click();
+      await page.getByRole('heading', { name: 'Started' }).waitFor();
     } finally {
       await context.close();
       await closed.close();

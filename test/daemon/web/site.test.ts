@@ -179,7 +179,7 @@ describe('the server of the daemon', () => {
     expect(headers).toMatchObject({
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
+      'referrer-policy': 'same-origin',
       'x-frame-options': 'DENY',
       'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
     });
