@@ -70,6 +70,8 @@ export function openPatientRedis(url: string, { patienceMs, onReady, code, purpo
     isReady: () => redis?.client.status === 'ready',
     close(): void {
       isClosed = true;
+      // Between two attempts to connect, ioredis forgets the commands that wait, and their timers keep the process alive.
+      if (redis?.client.status === 'reconnecting') void redis.client.connect().catch(() => undefined);
       redis?.client.disconnect();
     },
   };

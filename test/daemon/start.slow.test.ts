@@ -179,7 +179,7 @@ it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up 
   // Nobody listens there: a port below 1024 that no program of the tests may use.
   const settings = { FLOWDROP_REDIS_URL: 'redis://127.0.0.1:9' };
   const [first, second] = [place.start(settings), place.start(settings)];
-  await Promise.all([first.until('status-page'), second.until('status-page')]);
+  await Promise.all([first.until('status-page'), second.until('scheduled')]);
   first.child.kill('SIGHUP');
   const exit = once(second.child, 'exit');
   const begun = performance.now();
