@@ -91,7 +91,7 @@ export function assertDate(option: string, text: string): void {
 }
 
 /**
- * Checks that a store in a directory exists. Opening it would create it: a wrong path would become an empty archive.
+ * Checks that a store in a directory exists: a wrong path would look like an empty archive.
  * @param to as in a job file; S3 is not checked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage)
  */
 export async function assertDirectory(

@@ -2,7 +2,7 @@
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
-import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
+import { formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
 import type { RunEnv } from '../run/run.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
@@ -80,11 +80,8 @@ const MAX_NAMED = 10;
  * @param inFull whether no date was exported, so that every named date must be explained
  */
 function describePassed({ sealed, no_session, no_rows, not_over }: NamedDates, inFull: boolean): readonly string[] {
-  const list = (what: string, dates: readonly string[]) => {
-    const more = dates.length - MAX_NAMED;
-    const names = `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-    return dates.length === 0 ? [] : [`${what}: ${names}`];
-  };
+  const list = (what: string, dates: readonly string[]) =>
+    dates.length === 0 ? [] : [`${what}: ${listFirst(dates, MAX_NAMED)}`];
   const lines = [
     ...list('No rows at the source', no_rows),
     ...list('Not over yet', not_over),

@@ -1,5 +1,5 @@
 /**
- * Formats numbers for people: dollars, counts, bytes, durations, shares. Pure; it ignores the machine's locale, so a
+ * Formats numbers for people: dollars, counts, bytes, durations, shares, and long lists. Pure; it ignores the machine's locale, so a
  * number reads the same in every mail.
  */
 
@@ -45,6 +45,12 @@ export function formatDecimal(value: number | null, digits = 2): string {
 export function formatCount(value: number | bigint | null): string {
   if (value === null) return NO_NUMBER;
   return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+}
+
+/** `a, b and 3 more`. */
+export function listFirst(names: readonly string[], most: number): string {
+  const more = names.length - most;
+  return `${names.slice(0, most).join(', ')}${more > 0 ? ` and ${formatCount(more)} more` : ''}`;
 }
 
 /** A share (1 is all) as a percentage: `62.1%`; `n/a` for a share of nothing. */

@@ -18,7 +18,7 @@ import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { findNearest } from '../../core/nearest.ts';
-import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
+import { formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
@@ -121,11 +121,7 @@ function describeGaps({ missing, degraded, unsummarized, lacking }: Coverage): r
     ['without a summary, not in the answer', unsummarized],
     ...Array.from(lacking, ([name, dates]) => [`without the column ${name}, which is empty there`, dates] as const),
   ] as const;
-  return gaps.flatMap(([what, dates]) => {
-    const more = dates.length - MAX_NAMED;
-    const names = `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${formatCount(more)} more` : ''}`;
-    return dates.length === 0 ? [] : [`${what}: ${names}`];
-  });
+  return gaps.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listFirst(dates, MAX_NAMED)}`]));
 }
 
 type Output = Awaited<ReturnType<typeof chooseOutput>>;

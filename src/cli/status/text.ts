@@ -8,7 +8,7 @@ import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { type CalendarOverride, isSession, nameHalfDay } from '../../calendar/session.ts';
 import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
-import { formatCount, formatDuration } from '../../core/units.ts';
+import { formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { CONDITIONS, type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import { type DateStatus, describeAccepted, describeThrough, type JobStatus } from '../../state/documents.ts';
@@ -245,13 +245,8 @@ function describeProofs(dates: readonly DateStatus[], nowMs: number): readonly s
   const newest = [...open].sort().at(-1);
   return [
     ...(newest === undefined ? [] : [`equal to the source: ${open.length} date(s), compared ${ago(newest, nowMs)}`]),
-    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listNewest(gone)}`]),
+    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listFirst(gone.reverse(), NAMED_DATES)}`]),
   ];
-}
-
-function listNewest(texts: readonly string[]): string {
-  const more = texts.length > NAMED_DATES ? `${texts.length - NAMED_DATES} more, ` : '';
-  return `${more}${texts.slice(-NAMED_DATES).join(', ')}`;
 }
 
 /** Dates that nobody accepted as gaps: those that can still be fetched, by the time they have left, and those that cannot. */
@@ -279,11 +274,11 @@ function describeGaps(view: StatusView): readonly string[] {
   );
   const list = (reasonOf: ReasonOf, between: string, before?: string) =>
     listReasons(document.dates, reasonOf, between, before).slice(-NAMED_DATES);
-  const named = listNewest(lost.map(({ date, condition }) => `${date} ${condition}`));
+  const names = lost.map(({ date, condition }) => `${date} ${condition}`);
   const paragraphs = [
     gaps.length === 0 ? [] : [table],
     list(whyFailed, ', ', `${style.red('failed')}: `),
-    lost.length === 0 ? [] : [`${style.red('lost')}: ${named}`],
+    lost.length === 0 ? [] : [`${style.red('lost')}: ${listFirst(names.reverse(), NAMED_DATES)}`],
     list(({ condition, accepted }) => accepted && `${condition}, ${describeAccepted(accepted)}`, ' '),
     list(whyDamaged, ', ', `${style.red('damaged')}: `),
   ];
