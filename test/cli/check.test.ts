@@ -5,25 +5,24 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { createSvgLogo } from '../report/logos.ts';
-import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, REPO } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
+const { folder } = useCleanups();
+
 describe('job files of one name or dataset', () => {
-  let folder: Awaited<ReturnType<typeof makeFolder>>;
+  let cwd: string;
   let files: string[] = [];
   beforeAll(async () => {
-    folder = await makeFolder();
-    files = [
-      await writeJob(folder.path, { name: 'first', to: 'one' }),
-      await writeJob(folder.path, { name: 'second', to: 'one' }),
-    ];
+    cwd = await folder();
+    files = [await writeJob(cwd, { name: 'first', to: 'one' }), await writeJob(cwd, { name: 'second', to: 'one' })];
   });
-  afterAll(() => folder.remove());
 
   test('make the later one a fault, in one JSON document', async () => {
-    const { code, stdout } = await flowdrop(['--json', 'check', ...files], { cwd: folder.path });
+    const { code, stdout } = await flowdrop(['--json', 'check', ...files], { cwd });
     expect(code).toBe(2);
     expect(JSON.parse(stdout)).toMatchObject([
       { ok: true },
@@ -32,7 +31,7 @@ describe('job files of one name or dataset', () => {
   });
 
   test('are told below the file that comes second', async () => {
-    const { code, stdout, stderr } = await flowdrop(['check', ...files], { cwd: folder.path });
+    const { code, stdout, stderr } = await flowdrop(['check', ...files], { cwd });
     expect(code).toBe(2);
     expect(stdout).toMatch(
       /first[^\n]*\n[\s\S]*second[\s\S]*both write one\/[\s\S]*Give each job its own name and dataset/,
@@ -51,7 +50,7 @@ test.each([
   ['chain', '27 16 * * 1-5', '', undefined],
   ['chain', '27 16 * * 1-5', 'settle: 30m', /from 17:00 on/],
 ] as const)('of %s at %s %s: whether its dates come a day late', async (api, cron, settle, says) => {
-  const { path: cwd, remove } = await makeFolder();
+  const cwd = await folder();
   const schedule = `schedule: {cron: "${cron}", timezone: America/New_York}`;
   const source = api === 'chain' ? '  symbols: [SPY]' : '';
   const job = await writeJob(cwd, { api, source, drop: settle, schedule, reports: '' });
@@ -59,29 +58,24 @@ test.each([
   expect(code, stdout).toBe(0);
   if (says) expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(says);
   else expect(stdout).not.toContain('warning');
-  await remove();
 });
 
 test('columns of SQL without a type are counted, and named in a warning, until they have one', async () => {
-  const { path: cwd, remove } = await makeFolder();
-  try {
-    const file = join(cwd, 'hours.yaml');
-    const sql = `SELECT symbol, substring(time, 1, 13) || ':00' AS hour, sum(premium) AS total, count() FROM RawOptionTrades WHERE {window} GROUP BY symbol, hour`;
-    const head = 'name: hours\ndrop: {to: drops, dataset: hours}\n';
-    const source = `source:\n  api: historical\n  sql: "${sql}"\n  grain: hour\n  time: hour\n  split: [symbol]\n`;
-    await writeFile(file, head + source);
-    const warned = await flowdrop(['check', file], { cwd });
-    expect(warned.code, warned.stdout).toBe(0);
-    expect(warned.stdout).toContain('4 columns of RawOptionTrades to drops/hours');
-    expect(warned.stdout).toMatch(/warning: kept as text, .*`source\.types`.*: total, one without a name \(AS\)/);
-    const named = source.replace('count()', 'count() AS trades');
-    await writeFile(file, `${head}${named}  types: {total: double, trades: int64}\n`);
-    const { stdout } = await flowdrop(['check', file], { cwd });
-    expect(stdout).toContain('4 columns of RawOptionTrades to drops/hours');
-    expect(stdout).not.toContain('warning');
-  } finally {
-    await remove();
-  }
+  const cwd = await folder();
+  const file = join(cwd, 'hours.yaml');
+  const sql = `SELECT symbol, substring(time, 1, 13) || ':00' AS hour, sum(premium) AS total, count() FROM RawOptionTrades WHERE {window} GROUP BY symbol, hour`;
+  const head = 'name: hours\ndrop: {to: drops, dataset: hours}\n';
+  const source = `source:\n  api: historical\n  sql: "${sql}"\n  grain: hour\n  time: hour\n  split: [symbol]\n`;
+  await writeFile(file, head + source);
+  const warned = await flowdrop(['check', file], { cwd });
+  expect(warned.code, warned.stdout).toBe(0);
+  expect(warned.stdout).toContain('4 columns of RawOptionTrades to drops/hours');
+  expect(warned.stdout).toMatch(/warning: kept as text, .*`source\.types`.*: total, one without a name \(AS\)/);
+  const named = source.replace('count()', 'count() AS trades');
+  await writeFile(file, `${head}${named}  types: {total: double, trades: int64}\n`);
+  const { stdout } = await flowdrop(['check', file], { cwd });
+  expect(stdout).toContain('4 columns of RawOptionTrades to drops/hours');
+  expect(stdout).not.toContain('warning');
 });
 
 test('help of a command that there is not says so, and which was meant', async () => {
@@ -92,36 +86,28 @@ test('help of a command that there is not says so, and which was meant', async (
 });
 
 test('a report’s look is read, too: a logo that is not there is a fault, and shades of the accent are named', async () => {
-  const { path: cwd, remove } = await makeFolder();
-  try {
-    await mkdir(join(cwd, 'jobs'));
-    const report = '{template: flow, to: [a@example.com], accent: "#ffb000", logo: logo.svg}';
-    const head = 'name: look\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
-    await writeFile(join(cwd, 'jobs', 'look.yaml'), `${head}reports: [${report}]\n`);
-    const missing = await flowdrop(['check'], { cwd });
-    expect(missing.code).toBe(2);
-    expect(missing.stdout).toContain('FAIL  jobs/look.yaml: jobs/logo.svg: the logo cannot be read: ENOENT');
-    await writeFile(join(cwd, 'jobs', 'logo.svg'), createSvgLogo());
-    const { code, stdout } = await flowdrop(['check'], { cwd });
-    expect(code, stdout).toBe(0);
-    expect(stdout).toContain('accent #ffb000 is shown as #9e6d00 on white, so that it can be read');
-  } finally {
-    await remove();
-  }
+  const cwd = await folder();
+  await mkdir(join(cwd, 'jobs'));
+  const report = '{template: flow, to: [a@example.com], accent: "#ffb000", logo: logo.svg}';
+  const head = 'name: look\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
+  await writeFile(join(cwd, 'jobs', 'look.yaml'), `${head}reports: [${report}]\n`);
+  const missing = await flowdrop(['check'], { cwd });
+  expect(missing.code).toBe(2);
+  expect(missing.stdout).toContain('FAIL  jobs/look.yaml: jobs/logo.svg: the logo cannot be read: ENOENT');
+  await writeFile(join(cwd, 'jobs', 'logo.svg'), createSvgLogo());
+  const { code, stdout } = await flowdrop(['check'], { cwd });
+  expect(code, stdout).toBe(0);
+  expect(stdout).toContain('accent #ffb000 is shown as #9e6d00 on white, so that it can be read');
 });
 
 describe('a job file that no run could use', () => {
   /** Checks one file after the job's head. */
   async function checkText(rest: string, env: Readonly<Record<string, string>> = {}, args: readonly string[] = []) {
-    const { path: cwd, remove } = await makeFolder();
-    try {
-      await writeFile(join(cwd, 'bad.yaml'), `name: bad\nsource:\n  api: historical\n${rest}`);
-      const checked = await flowdrop(['check', 'bad.yaml', ...args], { cwd, env });
-      const status = await flowdrop(['status', '--jobs', '.'], { cwd });
-      return { code: checked.code, shown: checked.stdout + checked.stderr, status: status.stdout + status.stderr };
-    } finally {
-      await remove();
-    }
+    const cwd = await folder();
+    await writeFile(join(cwd, 'bad.yaml'), `name: bad\nsource:\n  api: historical\n${rest}`);
+    const checked = await flowdrop(['check', 'bad.yaml', ...args], { cwd, env });
+    const status = await flowdrop(['status', '--jobs', '.'], { cwd });
+    return { code: checked.code, shown: checked.stdout + checked.stderr, status: status.stdout + status.stderr };
   }
 
   test.each([
@@ -174,7 +160,7 @@ describe('a job file that no run could use', () => {
 });
 
 test('a key with a line break behind it is sent without it', async () => {
-  const { path: cwd, remove } = await makeFolder();
+  const cwd = await folder();
   const sent: string[] = [];
   const api = createServer(async (request, response) => {
     sent.push(await text(request));
@@ -189,6 +175,5 @@ test('a key with a line break behind it is sent without it', async () => {
     expect(JSON.parse(sent[0] ?? '')).toMatchObject({ api_key: 'cus_1234567' });
   } finally {
     api.close();
-    await remove();
   }
 });
