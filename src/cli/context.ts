@@ -9,6 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { isDate } from '../calendar/wall-clock.ts';
 import { hasErrorCode } from '../core/atomic-file.ts';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
+import type { ChildCommand } from '../daemon/run-process.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { WorkerCommand } from '../engine/worker-pool.ts';
 import type { Job } from '../job/job.ts';
@@ -41,11 +42,7 @@ export interface Terminal {
 }
 
 /** How to start this program again as a child process. */
-export interface SelfCommand {
-  readonly executable: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
+export type SelfCommand = Omit<ChildCommand, 'cwd'>;
 
 /** What `main.ts` gives to the program. */
 export interface CliContext {

@@ -3,7 +3,7 @@
  * of text or one JSON document, and an exit code. The parser is built from the command table, and loads no command. Its
  * errors are Faults: what happened, what is allowed, what next.
  */
-import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
@@ -176,7 +176,8 @@ export function buildParser(version: string, terminal: HelpTerminal, call: CallC
       getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
       getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
     })
-    .configureHelp({ subcommandTerm: formatTerm })
+    // The command's own help has the flags; here they would only widen the column.
+    .configureHelp({ subcommandTerm: (command) => new Help().subcommandTerm(command).replace(' [options]', '') })
     .exitOverride();
   addOptions(parser, GLOBAL_OPTIONS);
   for (const spec of COMMANDS) addCommand(parser, spec, call);
@@ -225,12 +226,6 @@ function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('it must be a number');
   return value;
-}
-
-/** The command's own help has the flags; here they would only widen the column. */
-function formatTerm(command: Command): string {
-  const { argument = undefined } = COMMANDS.find(({ name }) => name === command.name()) ?? {};
-  return command.name() === 'help' ? 'help [command]' : `${command.name()} ${argument?.syntax ?? ''}`.trimEnd();
 }
 
 /** Whether the help was printed instead of an error. */

@@ -102,14 +102,13 @@ function describeAudits({ audits }: RunResult): readonly string[] {
 const CLOCK_HINT =
   'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; if it is right, contact the provider.';
 
-/** A clock conflict is printed once, not with every date. */
 function describeHeld({ held, clocks: { conflict } }: RunResult): readonly string[] {
-  const dates = held.map(({ date, reason }) => {
-    const isKnown = conflict !== null && reason.endsWith(`: ${conflict}`);
-    return `${date}: held back, ${isKnown ? reason.slice(0, -`: ${conflict}`.length) : reason}`;
-  });
-  if (conflict !== null) return [...dates, `The clocks differ: ${conflict}`, `  -> ${CLOCK_HINT}`];
-  return dates.length === 0 ? [] : [...dates, '  -> Nothing is lost: run the same command again later.'];
+  if (held.length === 0 && conflict === null) return [];
+  return [
+    ...held.map(({ date, reason }) => `${date}: held back, ${reason}`),
+    ...(conflict === null ? [] : [`The clocks differ: ${conflict}`]),
+    `  -> ${conflict === null ? 'Nothing is lost: run the same command again later.' : CLOCK_HINT}`,
+  ];
 }
 
 /** `restated (revision 2: 3 added, 1 removed, 2 altered)`. */

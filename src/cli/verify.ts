@@ -26,30 +26,29 @@ import {
 } from './context.ts';
 import { createRunEnv } from './run-output.ts';
 
-interface VerifyResult {
+/** What is not found in most dates. */
+const ORDINARY = {
+  /** Why the date was sealed as degraded. */
+  degraded: null as string | null,
+  /** The revision that is about to replace this one; its files may already be there. */
+  restating: null as number | null,
+  /** Whether the source was also checked. */
+  recounted: false,
+  /** For the dataset: objects under `_flowdrop/sealing/`, which are no damage. */
+  leftovers: [] as readonly string[],
+  /** Replaced revisions that the ledger records as lost, in words; they are no findings. */
+  lost: [] as readonly string[],
+  /** What `--repair` did. */
+  repaired: [] as readonly string[],
+  /** What to do about the findings, mostly a command to type. */
+  next: null as string | null,
+};
+
+type VerifyResult = Readonly<typeof ORDINARY> & {
   /** `null` for the dataset as a whole: foreign objects, `condition.json`. */
   readonly date: string | null;
   readonly rows: number;
   readonly findings: readonly string[];
-  /** Why the date was sealed as degraded, else null. */
-  readonly degraded: string | null;
-  /** The revision that is about to replace this one; its files may already be there. */
-  readonly restating: number | null;
-  /** Whether the source was also checked. */
-  readonly recounted: boolean;
-  /** For the dataset: objects under `_flowdrop/sealing/`, which are no damage. */
-  readonly leftovers: readonly string[];
-  /** Replaced revisions that the ledger records as lost, in words; they are no findings. */
-  readonly lost: readonly string[];
-  /** What `--repair` did. */
-  readonly repaired: readonly string[];
-  /** What to do about the findings, mostly a command to type; `null` without findings. */
-  readonly next: string | null;
-}
-
-const ORDINARY: Omit<VerifyResult, 'date' | 'rows' | 'findings'> = {
-  ...{ degraded: null, restating: null, recounted: false, leftovers: [] },
-  ...{ lost: [], repaired: [], next: null },
 };
 
 export async function verify(cli: Cli, { argument, options }: Call<'verify'>): ActionResult {
