@@ -38,9 +38,6 @@ export function makeManifest(sample: Manifest, { dataset, date, bytes }: MadeDat
   const rows = Math.round(7_000_000 * (0.8 + 0.4 * random()));
   const filename = sample.revision === 1 ? 'trades.parquet' : `trades.r${sample.revision}.parquet`;
   const size = bytes === undefined ? files[0].size : Math.round(bytes * (1 + random() / 10));
-  const offsets = Array.from({ length: ROW_GROUPS }, (__, index) =>
-    Math.round(4 + ((index + 0.2 * random()) * size) / ROW_GROUPS),
-  );
   return signManifest({
     ...rest,
     dataset,
@@ -49,7 +46,6 @@ export function makeManifest(sample: Manifest, { dataset, date, bytes }: MadeDat
     sealed_at: `${date}T21:30:0${sample.revision}Z`,
     files: [{ ...files[0], filename, size }],
     row_groups: ROW_GROUPS,
-    row_group_offsets: offsets,
     statistics: statistics.map((one) => ({
       ...one,
       bytes: Math.round((random() * size) / statistics.length),

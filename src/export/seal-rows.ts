@@ -198,7 +198,6 @@ async function writeDrop(
     sort: [...job.drop.sort],
     compression: job.drop.compression,
     row_groups: file.row_groups,
-    row_group_offsets: file.row_group_offsets,
     statistics: file.statistics,
     quarantine: describeBad(quarantine),
     rewritten: rewritten.length > 0 ? rewritten.map((each) => ({ ...each })) : undefined,

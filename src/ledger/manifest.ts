@@ -138,8 +138,6 @@ export const manifestSchema = z.looseObject({
   sort: z.array(z.string()),
   compression: z.string(),
   row_groups: z.int().nonnegative(),
-  /** Where each row group begins in the file, bytes. */
-  row_group_offsets: z.array(z.int().nonnegative()),
   /** In the order of `schema`. */
   statistics: z.array(statisticsSchema),
   /** Invalid rows, stored beside the drop; absent when there are none. */

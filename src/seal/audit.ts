@@ -191,7 +191,6 @@ function compareFacts(key: string, manifest: Manifest, found: ReadFile): string[
   const lists = [
     ['schema', 'other columns'],
     ['statistics', 'other statistics'],
-    ['row_group_offsets', 'row groups at other offsets'],
   ] as const;
   return [
     ...facts

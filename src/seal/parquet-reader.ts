@@ -27,10 +27,7 @@ interface OpenedFile {
 const BAD_TEXT = Symbol('not UTF-8');
 
 /** What a manifest says of its file. */
-export type FileFacts = Pick<
-  Manifest,
-  'rows' | 'row_groups' | 'row_group_offsets' | 'schema' | 'statistics' | 'min_time' | 'max_time'
->;
+export type FileFacts = Pick<Manifest, 'rows' | 'row_groups' | 'schema' | 'statistics' | 'min_time' | 'max_time'>;
 
 /** The values of a file beside its footer. */
 export interface ReadFile extends FileFacts {
@@ -228,9 +225,6 @@ export function describeFile(metadata: FileMetaData): FileFacts {
   return {
     rows: Number(metadata.num_rows),
     row_groups: metadata.row_groups.length,
-    row_group_offsets: metadata.row_groups.map(({ columns: [first] }) =>
-      Number(first?.meta_data?.dictionary_page_offset ?? first?.meta_data?.data_page_offset ?? 0n),
-    ),
     schema,
     statistics,
     min_time: timeOf(min),

@@ -20,7 +20,6 @@ export function createDraft(changes: Partial<ManifestDraft> = {}): ManifestDraft
     sort: [],
     compression: 'zstd',
     row_groups: 1,
-    row_group_offsets: [],
     statistics: [],
     checks: [],
     summary: null,

@@ -63,7 +63,7 @@ export async function sealDay(store: Store, day: TableDay, scratch: string): Pro
   const fieldIds = await assignFieldIds(new Ledger(store, DATASET), names);
   await writeFooter(scratch, { columns, fieldIds, sort: ['id'], keyValues: {} });
   const metadata = await parquetMetadataAsync(await asyncBufferFromFile(scratch));
-  const { row_groups, row_group_offsets, schema: described, statistics } = describeFile(metadata);
+  const { row_groups, schema: described, statistics } = describeFile(metadata);
   const draft = createDraft({
     manifest_version: MANIFEST_VERSION,
     table: table ?? undefined,
@@ -74,7 +74,6 @@ export async function sealDay(store: Store, day: TableDay, scratch: string): Pro
     schema_hash: hashSchema(described),
     sort: ['id'],
     row_groups,
-    row_group_offsets,
     statistics,
     sealed_at: new Date(Date.parse(`${date}T22:00:00Z`) + revision * 60_000).toISOString(),
   });

@@ -49,7 +49,6 @@ const DATA_FILE = {
   null_value_counts: byField<number>(110, [121, 122], 'long'),
   lower_bounds: byField<Buffer>(125, [126, 127], 'bytes'),
   upper_bounds: byField<Buffer>(128, [129, 130], 'bytes'),
-  split_offsets: optional<readonly number[]>(132, { type: 'array', items: 'long', 'element-id': 133 }),
 };
 /** One data file: one sealed revision of one date. */
 export type DataFile = RecordOf<typeof DATA_FILE>;

@@ -37,12 +37,6 @@ import {
   withSnapshot,
 } from './table-metadata.ts';
 
-/**
- * Readers split a file at its offsets and put splits together again, up to 128 MiB by default. All row groups of a large
- * session would be half of the metadata.
- */
-const MIN_SPLIT_BYTES = 32 * 1024 * 1024;
-
 export interface TableChange {
   readonly date: string;
   readonly revision: number;
@@ -231,18 +225,7 @@ function describeFile(metadata: TableMetadata, manifest: Manifest, path: string)
     null_value_counts: columns.map(({ key, nulls }) => ({ key, value: nulls })),
     lower_bounds: bounds('lower'),
     upper_bounds: bounds('upper'),
-    split_offsets: thinOffsets(manifest.row_group_offsets),
   };
-}
-
-/** The first offset, and those of later row groups that are far enough apart. */
-function thinOffsets(offsets: readonly number[]): readonly number[] {
-  const kept: number[] = [];
-  for (const offset of offsets) {
-    const last = kept.at(-1);
-    if (last === undefined || offset - last >= MIN_SPLIT_BYTES) kept.push(offset);
-  }
-  return kept;
 }
 
 /** In the words of the spec ("Optional Snapshot Summary Fields"). */
