@@ -23,7 +23,7 @@ import type { ExportRun } from '../run/run.ts';
 import { writeCounts } from '../seal/counts-file.ts';
 import { writeFooter } from '../seal/footer.ts';
 import type { FileFacts } from '../seal/parquet-reader.ts';
-import { assertChecks, questionOf, runChecks } from '../seal/run-checks.ts';
+import { assertChecks, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
 import {
   type DropChecksum,
@@ -158,7 +158,7 @@ async function writeDrop(
   const repeats = asksRepeats ? await stage.countRepeats('version') : 0;
   const withSummary = hasSummary(job, columns);
   const verifying = verifyParquet(engine, path, columns, expected);
-  const checking = runChecks(engine, parquetFile(path), job.checks.map(questionOf), date, repeats);
+  const checking = runChecks(engine, parquetFile(path), job.checks, date, repeats);
   const computing = sideBySide(
     checking,
     withSummary ? writeSummary(engine, { path, date, calendar }, summaryPath) : NOTHING,

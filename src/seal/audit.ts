@@ -11,19 +11,17 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { parquetFile } from '../engine/literal.ts';
 import { dropFilename, dropsPrefix, fileKey, manifestKey, recordsPrefix, tableDropFilename } from '../ledger/layout.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type CheckResult, hashSchema, type Manifest, type ManifestFile } from '../ledger/manifest.ts';
+import { hashSchema, type Manifest, type ManifestFile } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { compareCounts } from './counts-file.ts';
 import { type ReadFile, readParquet } from './parquet-reader.ts';
-import { runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
 
 export interface AuditDeps {
   readonly ledger: Ledger;
-  /** Recomputes the summary and the checks. */
+  /** Recomputes the summary. */
   readonly engine: Engine;
   readonly calendar?: CalendarOverride | undefined;
   /** Local folder for copies of the objects during the audit. */
@@ -86,15 +84,13 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<Map<stri
     if (damage.length > 0) return damage;
     isDropSound ||= path === drop;
     if (path === drop) return await auditRows(deps, manifest, key, path);
-    if (file.filename === manifest.counts) return await compute(key, () => compareCounts(engine, path, manifest));
-    if (file.filename === manifest.summary) {
-      return isDropSound
-        ? await compute(key, () =>
-            compareSummary(engine, { path: drop, date: manifest.date, calendar: deps.calendar }, path),
-          )
-        : [];
+    const { date, counts, summary, quarantine } = manifest;
+    if (file.filename === counts) return await compute(key, () => compareCounts(engine, path, manifest));
+    if (file.filename === summary) {
+      const sealed = { path: drop, date, calendar: deps.calendar };
+      return isDropSound ? await compute(key, () => compareSummary(engine, sealed, path)) : [];
     }
-    const { rows = 0 } = manifest.quarantine ?? {};
+    const { rows = 0 } = quarantine ?? {};
     const found = await countLines(path);
     return found === rows ? [] : [`${key} has ${found} rows, the manifest says ${rows}`];
   };
@@ -161,7 +157,7 @@ async function auditRows(deps: AuditDeps, manifest: Manifest, key: string, path:
   if (found.disorder !== undefined) {
     findings.push(`${key} is not in the order of ${manifest.sort.join(', ')}: row ${found.disorder} is out of place`);
   }
-  return [...findings, ...(await compute('the checks', () => repeatChecks(deps.engine, manifest, path)))];
+  return findings;
 }
 
 /** Runs a check in the engine; an error about these files is a finding, a dead engine is not. */
@@ -200,26 +196,6 @@ function compareFacts(key: string, manifest: Manifest, found: ReadFile): string[
       .filter(([name]) => JSON.stringify(found[name]) !== JSON.stringify(manifest[name]))
       .map(([, what]) => `${key} has ${what} than the manifest says`),
   ];
-}
-
-/** Repeats the manifest's checks that the file alone answers. */
-async function repeatChecks(engine: Engine, manifest: Manifest, path: string): Promise<readonly string[]> {
-  const found = await runChecks(engine, parquetFile(path), manifest.checks, manifest.date, 0);
-  return found.flatMap((again) => {
-    const said = manifest.checks.find((one) => QUESTION.every((name) => one[name] === again[name]));
-    if (said && isSameResult(said, again, manifest)) return [];
-    return [`check ${again.check} finds ${again.found}, the manifest says ${String(said?.found)}`];
-  });
-}
-
-/** What tells checks apart. */
-const QUESTION = ['check', 'column', 'tolerance', 'allowed', 'on_failure'] as const;
-
-/** Dropped duplicates cannot be counted again: the manifest's figures for them count if they are consistent. */
-function isSameResult(said: CheckResult, again: CheckResult, { duplicates }: Manifest): boolean {
-  if (said.check !== 'unique-id') return again.found === said.found && again.passed === said.passed;
-  const isPossible = said.found >= again.found && said.found <= again.found + duplicates;
-  return isPossible && said.passed === said.found <= said.allowed;
 }
 
 /** @param manifests of one date; their files belong there */

@@ -10,23 +10,8 @@ import { sumPasses } from '../engine/passes.ts';
 import type { Job, JobCheck } from '../job/job.ts';
 import { type CheckResult, describeCheck } from '../ledger/manifest.ts';
 
-/** A check that the date's file answers alone, as results and manifests describe it. */
-type Question = Pick<CheckResult, 'check' | 'on_failure' | 'allowed' | 'column' | 'tolerance'>;
-
-/** The question that a check of the job asks. */
-export function questionOf(check: JobCheck): Question {
-  return {
-    check: check.check,
-    on_failure: check.onFailure,
-    ...(check.check === 'max-nulls' ? { column: check.column } : {}),
-    ...(check.check === 'premium' ? { tolerance: check.tolerance } : {}),
-    allowed: check.check === 'min-rows' ? check.rows : check.check === 'max-nulls' ? check.share : 0,
-  };
-}
-
 /**
  * @param file as SQL reads it
- * @param questions those that the file alone does not answer are left out
  * @param date partition date of the file
  * @param repeats rows that are not in the file because it has the same version of their id
  * @throws EngineFault
@@ -34,25 +19,25 @@ export function questionOf(check: JobCheck): Question {
 export async function runChecks(
   engine: Pick<Engine, 'rows'>,
   file: string,
-  questions: readonly Question[],
+  checks: readonly JobCheck[],
   date: string,
   repeats: number,
 ): Promise<readonly CheckResult[]> {
-  const asked = questions.flatMap((question) => {
-    const sql = measure(question, date);
-    return sql === undefined ? [] : [{ question, sql }];
+  const asked = checks.flatMap((check) => {
+    const question = measure(check, date);
+    return question === undefined ? [] : [{ check, ...question }];
   });
   if (asked.length === 0) return [];
   const measures = asked.map(({ sql }, index) => `toFloat64(${sql}) AS found_${index}`);
   const [row] = await engine.rows<Record<string, number | null>>(`SELECT ${measures.join(', ')} FROM ${file}`);
   // Rows of the file beyond one per id.
-  const repeated = asked.some(({ question }) => question.check === 'unique-id')
+  const repeated = asked.some(({ check: { check } }) => check === 'unique-id')
     ? (await sumPasses(engine, file, (pass) => `SELECT count() - uniqExact(id) FROM ${file} WHERE ${pass}`)) + repeats
     : 0;
-  return asked.map(({ question: { check, on_failure, column, tolerance, allowed } }, index) => {
+  return asked.map(({ check: { check, onFailure: on_failure }, sql: _, ...rest }, index) => {
     const found = check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0);
-    const passed = check === 'min-rows' ? found >= allowed : found <= allowed;
-    return { check, on_failure, found, column, tolerance, allowed, passed };
+    const passed = check === 'min-rows' ? found >= rest.allowed : found <= rest.allowed;
+    return { check, on_failure, found, ...rest, passed };
   });
 }
 
@@ -65,19 +50,26 @@ export function assertChecks(job: Pick<Job, 'file'>, date: string, results: read
   });
 }
 
-/** `undefined` if the file alone does not answer it. */
-function measure({ check, column = '', tolerance = 0 }: Question, date: string): string | undefined {
-  switch (check) {
+/** The number to measure and its bound; `undefined` if the file alone does not answer it. */
+function measure(check: JobCheck, date: string) {
+  switch (check.check) {
     case 'min-rows':
-      return 'count()';
-    case 'max-nulls':
-      return `countIf(ifNull(toString(${quoteIdentifier(column)}), '') = '') / greatest(count(), 1)`;
-    case 'premium':
-      return `countIf(ifNull(abs(premium - price * size * 100) > ${tolerance} * greatest(1, abs(premium)), true))`;
+      return { sql: 'count()', allowed: check.rows };
+    case 'max-nulls': {
+      const { column, share } = check;
+      const nulls = `countIf(ifNull(toString(${quoteIdentifier(column)}), '') = '')`;
+      return { sql: `${nulls} / greatest(count(), 1)`, column, allowed: share };
+    }
+    case 'premium': {
+      const { tolerance } = check;
+      const isWrong = `ifNull(abs(premium - price * size * 100) > ${tolerance} * greatest(1, abs(premium)), true)`;
+      return { sql: `countIf(${isWrong})`, tolerance, allowed: 0 };
+    }
     case 'unique-id':
-      return '0'; // Counted separately, because it must remember every id of the day.
+      // Counted separately, because it must remember every id of the day.
+      return { sql: '0', allowed: 0 };
     case 'dates':
-      return `countIf(ifNull(toString(date), '') != ${quoteString(date)})`;
+      return { sql: `countIf(ifNull(toString(date), '') != ${quoteString(date)})`, allowed: 0 };
     default:
       return undefined;
   }
