@@ -4,7 +4,7 @@
  * tile the part of the date that is not staged yet.
  */
 import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';
-import { type Cell, compareCells, keyOf, secondOf, startOf, stretchOf } from './axis.ts';
+import { type Cell, compareCells, keyOf, startOf, stretchOf } from './axis.ts';
 import { type DayCounts, findDifferences, sumCounts } from './counts.ts';
 
 /** A little more than a day of requests at the API's pace: a date with more pages can never be fetched. */
@@ -199,16 +199,8 @@ export function findMoved(earlier: DayCounts, now: DayCounts): DayCounts {
   return [...moved.values()].sort(compareCells);
 }
 
-/**
- * @param moved from `findMoved` @param now the counts it was found by @param limit most rows of a page
- * @param bySecond symbols that were counted by second: their cells end with it
- */
-export function planRepair(
-  moved: DayCounts,
-  now: DayCounts,
-  limit: number,
-  bySecond: ReadonlySet<string> = new Set(),
-): RepairPlan {
+/** @param moved from `findMoved` @param now the counts it was found by @param limit most rows of a page */
+export function planRepair(moved: DayCounts, now: DayCounts, limit: number): RepairPlan {
   const isMoved = new Set(moved.map(keyOf));
   const present = new Set(now.map(keyOf));
   const gone = moved.filter((cell) => !present.has(keyOf(cell))).map((cell) => ({ ...cell, rows: 0 }));
@@ -220,7 +212,7 @@ export function planRepair(
       between += cell.rows;
       continue;
     }
-    const { to } = bySecond.has(cell.symbol ?? '') ? secondOf(cell) : stretchOf(cell);
+    const { to } = stretchOf(cell);
     if (open !== undefined && open.rows + between + cell.rows <= limit) {
       open = { from: open.from, to, rows: open.rows + between + cell.rows };
     } else {

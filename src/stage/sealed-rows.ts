@@ -75,10 +75,9 @@ export async function countSealed(
   date: string,
   file: DropRows,
   axis: Axis,
-  options: Pick<CountOptions, 'symbol' | 'hashed'> = {},
+  options: Pick<CountOptions, 'hashed'> = {},
 ): Promise<DayCounts> {
-  const counts = await countStaged(engine, job, readSealedRows(job, file), cellKey(job, date, axis), options);
-  return asCells(axis, counts, options.symbol);
+  return asCells(axis, await countStaged(engine, job, readSealedRows(job, file), cellKey(job, date, axis), options));
 }
 
 /** The rows of a drop with the window in which each lies: one of the plan's stretches. */

@@ -8,10 +8,10 @@ import { rm } from 'node:fs/promises';
 import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import { axisOf, compareCells, isInside, keyOf, listSymbols } from '../../plan/axis.ts';
+import { axisOf, isInside, keyOf, listSymbols } from '../../plan/axis.ts';
 import { type CellCount, type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
 import { expiresAt, firstSecondOf } from '../../plan/dates.ts';
-import { findMoved, planRepair } from '../../plan/pack.ts';
+import { planRepair } from '../../plan/pack.ts';
 import type { SqlRun } from '../../run/run.ts';
 import { hurry } from '../../source/source.ts';
 import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
@@ -20,7 +20,7 @@ import { settle } from '../export-dates.ts';
 import { withLaterDrops } from '../restate.ts';
 import { beginDate, createDropFile, sealRows } from '../seal-rows.ts';
 import { assertStillWhole, fetchedDate } from '../trades/fetched-date.ts';
-import { hashedOf, probeSymbol, recountRows } from '../trades/probe.ts';
+import { recountRows } from '../trades/probe.ts';
 import { CONFIRM_AFTER_MS, findLoss, isConfirmed } from '../trades/withdrawn.ts';
 
 export interface SealedCounts {
@@ -103,38 +103,23 @@ async function assertGone(run: SqlRun, { manifest, before }: SealedCounts, now: 
   });
 }
 
-/** Symbols of which only the seconds that differ are fetched again: each costs a request and reads the drop. */
-const MAX_FINE_SYMBOLS = 16;
-
 /** Stages the rows of the drop, all but those of the cells that moved. @returns how many rows the drop has, by cell */
-async function fillStage(run: SqlRun, stage: Stage, now: DayCounts, moved: DayCounts, drop: DropRows) {
-  const { job, limits, engine } = run;
-  const { date } = stage;
-  let current = mergeParts(now);
-  const had = await countSealed(engine, job, date, drop, axisOf(now));
-  const sealedRows = new Map(had.map((cell) => [keyOf(cell), cell.rows]));
+async function fillStage(
+  { job, limits, engine }: SqlRun,
+  stage: Stage,
+  now: DayCounts,
+  moved: DayCounts,
+  drop: DropRows,
+) {
+  const current = mergeParts(now);
+  const had = await countSealed(engine, job, stage.date, drop, axisOf(now));
   const [hadIds, hasIds] = [had, current].map((cells) => new Map(cells.map((cell) => [keyOf(cell), cell.ids])));
   // Rows that the drop keeps may be of another date now. And it lacks rows that a version in another cell replaced: that
   // version may be gone.
   const other = [...had, ...current].filter((cell) => hadIds?.get(keyOf(cell)) !== hasIds?.get(keyOf(cell)));
-  let again: DayCounts = [...new Map([...other, ...moved].map((cell) => [keyOf(cell), cell])).values()];
-  const large = current
-    .filter(({ symbol, rows }) => rows > limits.rowLimit && again.some((cell) => symbol && cell.symbol === symbol))
-    .sort((a, b) => b.rows - a.rows)
-    .slice(0, MAX_FINE_SYMBOLS)
-    .flatMap(({ symbol }) => symbol ?? []);
-  for (const symbol of large) {
-    const parts = now.filter((cell) => cell.symbol === symbol);
-    const seconds = await probeSymbol(run, date, symbol, parts);
-    const sealed = await countSealed(engine, job, date, drop, 'time', { symbol, hashed: hashedOf(run) });
-    for (const cell of sealed) sealedRows.set(keyOf(cell), cell.rows);
-    const withSeconds = (cells: DayCounts, own: DayCounts) => [...cells.filter((one) => one.symbol !== symbol), ...own];
-    again = withSeconds(again, findMoved(sealed, seconds));
-    current = withSeconds(current, seconds);
-  }
-  current = [...current].sort(compareCells);
-  const plan = planRepair(again, current, limits.rowLimit, new Set(large));
+  const again = [...new Map([...other, ...moved].map((cell) => [keyOf(cell), cell])).values()];
+  const plan = planRepair(again, current, limits.rowLimit);
   const carried = current.filter((cell) => !plan.fetched.some((stretch) => isInside(cell, stretch)));
   await stage.fill(drop, plan, carried);
-  return sealedRows;
+  return new Map(had.map((cell) => [keyOf(cell), cell.rows]));
 }
