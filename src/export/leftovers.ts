@@ -8,9 +8,8 @@ import { basename, dirname, join } from 'node:path';
 import { makeFolder, removeStaleTemporaries } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
-import type { Damage } from '../ledger/update-conditions.ts';
 import type { ExportRun } from '../run/run.ts';
-import { isMendable, mendFiles } from '../seal/mend.ts';
+import { mendFiles } from '../seal/mend.ts';
 import { clearSpools } from '../stage/intake.ts';
 import { attempt } from '../store/identity.ts';
 import type { StoredDates } from './select-dates.ts';
@@ -72,17 +71,16 @@ export async function mendDerived(
   setAside: readonly string[],
 ): Promise<StoredDates> {
   const { state, clock, log, signal } = run;
-  const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
-  const dates = [...mendable].map(([date]) => date).sort();
   const mended = new Set<string>();
-  for (const date of dates.slice(-MAX_MENDED).reverse()) {
+  for (const date of [...facts.damaged.keys()].sort().reverse()) {
+    if (mended.size === MAX_MENDED) break;
     const mend = async () => {
       assertNotAborted(signal);
       await makeFolder(state.drops);
-      const how = await mendFiles({ ...run, folder: state.drops }, run.opened.job, date, clock.now());
-      if (how === 'not-mended') return;
+      const done = await mendFiles({ ...run, folder: state.drops }, run.opened.job, date, clock.now());
+      if (done === undefined) return;
       mended.add(date);
-      const files = mendable.get(date)?.filenames ?? [];
+      const { how, files } = done;
       const as =
         how === 'restored' ? 'as it was' : 'as the next revision, because this version writes a different file';
       log.warn(
@@ -105,8 +103,8 @@ export async function mendDerived(
 }
 
 /** Reports sealed dates whose files differ from their manifest. */
-export function reportDamage({ log }: Pick<ExportRun, 'log'>, damaged: ReadonlyMap<string, Damage>): void {
-  for (const [date, { reason }] of damaged) {
+export function reportDamage({ log }: Pick<ExportRun, 'log'>, damaged: ReadonlyMap<string, string>): void {
+  for (const [date, reason] of damaged) {
     log.error(
       { event: 'drop-damaged', date, reason },
       `${date} is damaged in the store: ${reason}. If the source still has the whole date, this run exports it again; otherwise restore the file from a backup`,

@@ -49,9 +49,9 @@ export async function repairInStore(
       note(repairs, date, `revision ${revision} recorded as lost`);
     }
     if (!isDamaged) continue;
-    const how = manifest === undefined ? 'not-mended' : await mendFiles(deps, job, date, nowMs);
+    const mended = manifest && (await mendFiles(deps, job, date, nowMs));
     if ((await auditDrop(deps, date)).isDamaged) left.push(date);
-    else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');
+    else if (mended) note(repairs, date, 'its files beside the drop were rebuilt');
   }
   return left;
 }

@@ -4,9 +4,8 @@
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
-import { inParallel } from '../core/side-by-side.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type Damage, findDamage } from '../ledger/update-conditions.ts';
+import { readSealed } from '../ledger/update-conditions.ts';
 import type { JobState, Unavailable } from '../state/job-state.ts';
 
 /**
@@ -41,12 +40,9 @@ export interface StoredDates {
   /** Sealed dates that are exported again: their object is damaged, or their next revision could not be finished. */
   readonly again: ReadonlySet<string>;
   readonly unavailable: Unavailable;
-  /** Sealed dates with damaged or missing files. */
-  readonly damaged: ReadonlyMap<string, Damage>;
+  /** What is wrong with the files of sealed dates, in words. */
+  readonly damaged: ReadonlyMap<string, string>;
 }
-
-/** Manifests read at the same time. */
-const READ_AT_ONCE = 8;
 
 /** @param setAside dates with a revision that was decided but cannot be published */
 export async function readStoredDates(
@@ -55,25 +51,17 @@ export async function readStoredDates(
   setAside: readonly string[] = [],
 ): Promise<StoredDates> {
   const { entries } = await ledger.conditions();
-  const found = await ledger.list();
-  const sealed = new Set(found.map(({ date }) => date));
-  const newest = found.at(-1)?.date;
+  const newest = [...entries.values()].findLast(({ revision }) => revision !== null)?.date;
   // Manifests of dates that the source may still have are read, so that a damaged one is replaced in time.
-  const recent = newest && addDays(newest, -LOOKBACK_DAYS);
-  const damages = await inParallel(found, READ_AT_ONCE, async (one) => {
-    const entry = entries.get(one.date);
-    const isKnown = entry !== undefined && entry.revision !== null && entry.damage === undefined;
-    const expected = isKnown && recent !== undefined && one.date < recent ? entry : undefined;
-    return [one.date, await findDamage(ledger, one, expected)] as const;
-  });
-  const damaged = new Map(damages.flatMap(([date, damage]) => (damage === undefined ? [] : [[date, damage] as const])));
+  const sealed = await readSealed(ledger, entries, { changeable: newest && addDays(newest, -LOOKBACK_DAYS) });
+  const damaged = new Map([...sealed].flatMap(([date, { damage }]) => (damage === undefined ? [] : [[date, damage]])));
   return {
-    sealed,
-    inPart: [...sealed].flatMap((date) => {
+    sealed: new Set(sealed.keys()),
+    inPart: [...sealed.keys()].flatMap((date) => {
       const through = entries.get(date)?.through;
       return through === undefined ? [] : [{ date, through }];
     }),
-    degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),
+    degraded: new Set([...sealed].flatMap(([date, { condition }]) => (condition === 'degraded' ? [date] : []))),
     failed: new Set(Object.keys((await state.failures.read()) ?? {})),
     again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
     damaged,

@@ -34,7 +34,7 @@ import {
   type SealedEntry,
   sizesOf,
 } from './condition-file.ts';
-import { dropFilename, fileKey, MANIFEST_FILENAME } from './layout.ts';
+import { dropFilename, fileKey } from './layout.ts';
 import type { Ledger, SealedDate } from './ledger.ts';
 
 export type Conditions = Awaited<ReturnType<typeof updateConditions>>;
@@ -195,33 +195,25 @@ export async function readSealed(
       damage = fault.message;
       note(date, fault);
     });
-    if (manifest !== undefined) damage = (await findDamage(ledger, found, sizesOf(manifest)))?.reason;
+    const isWhole = manifest !== undefined && isAsExpected(ledger.dataset, found, sizesOf(manifest));
+    if (manifest !== undefined && !isWhole) damage = await findDamage(ledger, date);
     sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnreadable(date, damage));
   });
   return new Map([...sealed].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-export type Damage = NonNullable<Awaited<ReturnType<typeof findDamage>>>;
-
 /**
- * What is wrong with a date's files; `undefined` when nothing is.
- * @param expected sizes from an earlier reading of the manifest: as long as the listing shows them, nothing is asked.
- *   Absent: the manifest is read
- * @returns `reason`: in words; `filenames`: of the files that are missing, or whose size differs from the manifest; or of
- *   the manifest itself
- * @throws StoreFault
+ * What is wrong with the files of a date that a listing has otherwise than its manifest, in words; `undefined` when nothing
+ * is. @throws StoreFault
  */
-export async function findDamage(ledger: Ledger, found: SealedDate, expected?: KnownSizes) {
+async function findDamage(ledger: Ledger, date: string): Promise<string | undefined> {
   const { store, dataset } = ledger;
-  const { date } = found;
-  if (expected !== undefined && isAsExpected(dataset, found, expected)) return undefined;
-  // Both the listing and the expected sizes may be outdated by now, so ask for everything again.
-  let reason = '';
+  // The listing and the manifest may be outdated by now, so ask for everything again.
+  let reason: string | undefined;
   const manifest = await ledger.validManifest(date, ({ message }) => {
     reason = message;
   });
-  if (manifest === undefined) return reason === '' ? undefined : { reason, filenames: [MANIFEST_FILENAME] };
-  if (isAsExpected(dataset, found, sizesOf(manifest))) return undefined;
+  if (manifest === undefined) return reason;
   const reasons: string[] = [];
   /** Sizes of the files that are missing or different. */
   const wrong = new Map<string, number | undefined>();
@@ -240,7 +232,7 @@ export async function findDamage(ledger: Ledger, found: SealedDate, expected?: K
   const sizeOfNext = (filename: string) => next?.files.find((file) => file.filename === filename)?.size;
   if (next && [...wrong].every(([filename, sizeBytes]) => sizeOfNext(filename) === sizeBytes)) return undefined;
   if ((await ledger.validManifest(date))?.revision !== manifest.revision) return undefined;
-  return { reason: reasons.join('; '), filenames: [...wrong.keys()] };
+  return reasons.join('; ');
 }
 
 /** Whether the listing of a date matches the known sizes. */

@@ -19,52 +19,52 @@ import { writeSummary } from './summary.ts';
 /** What this module can rebuild. */
 const MENDABLE: readonly string[] = [SUMMARY_FILENAME, COUNTS_FILENAME];
 
-/**
- * `restored`: the sealed revision has its files again. `resealed`: the next revision has what can be had. `not-mended`: the
- * drop is damaged, or another worker replaced it meanwhile.
- */
-type Mended = 'restored' | 'resealed' | 'not-mended';
-
-/** Whether all of these files can be rebuilt from the drop. */
-export function isMendable(filenames: readonly string[]): boolean {
-  return filenames.every((name) => MENDABLE.includes(name));
+interface Mended {
+  /** `restored`: the sealed revision has its files again. `resealed`: the next revision has what can be had. */
+  readonly how: 'restored' | 'resealed';
+  /** Names of the files that were missing or damaged. */
+  readonly files: readonly string[];
 }
 
-/** @throws StoreFault, EngineFault; Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
-export async function mendFiles(deps: AuditDeps, job: Job, date: string, nowMs: number): Promise<Mended> {
+/**
+ * @returns `undefined` if nothing else than the drop or its manifest is damaged, or another worker replaced it meanwhile
+ * @throws StoreFault, EngineFault; Fault `SEALING_BROKEN`
+ */
+export async function mendFiles(deps: AuditDeps, job: Job, date: string, nowMs: number): Promise<Mended | undefined> {
   const { ledger, folder, signal } = deps;
-  const manifest = await ledger.manifest(date);
-  if (manifest === undefined) return 'not-mended';
+  const manifest = await ledger.validManifest(date);
+  if (manifest === undefined) return undefined;
   const [{ filename: dropName }, ...beside] = manifest.files;
   const pathOf = (name: string) => join(folder, `mend.${name}`);
   const drop = pathOf(dropName);
-  const rebuilt: string[] = [];
-  const lost: string[] = [];
-  let isSame = true;
   try {
-    if (!(await ledger.fetchFile(date, manifest.files[0], drop, signal))) return 'not-mended';
+    const files: string[] = [];
     for (const file of beside) {
-      const { filename: name, hash } = file;
-      if (await ledger.fetchFile(date, file, pathOf(name), signal)) continue;
+      if (!(await ledger.fetchFile(date, file, pathOf(file.filename), signal))) files.push(file.filename);
+    }
+    if (files.length === 0 || !files.every((name) => MENDABLE.includes(name))) return undefined;
+    if (!(await ledger.fetchFile(date, manifest.files[0], drop, signal))) return undefined;
+    const lost: string[] = [];
+    let isSame = true;
+    for (const { filename: name, hash } of beside.filter(({ filename }) => files.includes(filename))) {
       const isRebuilt = await rebuild(deps, job, manifest, { drop, name, path: pathOf(name) });
-      (isRebuilt ? rebuilt : lost).push(name);
+      if (!isRebuilt) lost.push(name);
       isSame &&= isRebuilt && `sha256:${await hashFile(pathOf(name))}` === hash;
     }
-    if (!isMendable(lost)) return 'not-mended';
     if (!isSame) {
       const find = (name: string | null | undefined) => (name && !lost.includes(name) ? pathOf(name) : undefined);
       const [summary, counts] = [find(manifest.summary), find(manifest.counts)];
-      const files = { drop, summary, counts, quarantine: find(manifest.quarantine?.filename) };
+      const paths = { drop, summary, counts, quarantine: find(manifest.quarantine?.filename) };
       const draft = { ...draftAgain(manifest, nowMs), counts: counts && manifest.counts };
-      const { won } = await publishDrop(ledger, files, draft, { supersedes: manifest, signal });
-      return won ? 'resealed' : 'not-mended';
+      const { won } = await publishDrop(ledger, paths, draft, { supersedes: manifest, signal });
+      return won ? { how: 'resealed', files } : undefined;
     }
     // A later revision has its own files.
-    if ((await ledger.manifest(date))?.revision !== manifest.revision) return 'not-mended';
-    for (const name of rebuilt) {
+    if ((await ledger.validManifest(date))?.revision !== manifest.revision) return undefined;
+    for (const name of files) {
       await ledger.store.put(fileKey(ledger.dataset, date, name), { path: pathOf(name) }, { signal });
     }
-    return 'restored';
+    return { how: 'restored', files };
   } finally {
     for (const { filename } of manifest.files) await rm(pathOf(filename), { force: true });
   }
