@@ -31,39 +31,16 @@ export type Fetching = OpenedSql & Pick<Run, 'onEvent'>;
 /** Retries of a window that is sometimes too large and sometimes not. */
 const MAX_REPEATS = 2;
 
-/** So many windows may outgrow their page and be split; with one more, the counts are out of date. */
-const MAX_OUTGROWN = 2;
-/** Most recounts for that reason; after them windows are split, however many. */
-const MAX_RECOUNTS = 3;
-
 /** Below this many rows in a page, only a small date is worth fetching: a session of the market would take days. */
 export const FEW_PAGE_ROWS = 100;
 const FEW_PAGES = 1_000;
 
-/**
- * Stages every row that the counts promise.
- * @param countAgain counts the date anew, the same way
- * @returns the counts that the last windows were planned by
- * @throws Fault when a window finally fails, after the others are staged
- */
-export async function fetchDate(
-  run: Fetching,
-  stage: Stage,
-  given: DayCounts,
-  countAgain: () => Promise<DayCounts>,
-): Promise<DayCounts> {
+/** Stages every row that the counts promise. @throws Fault when a window finally fails, after the others are staged */
+export async function fetchDate(run: Fetching, stage: Stage, counts: DayCounts): Promise<void> {
   const sizes: PageSizes = { short: new Set(), largest: 0 };
-  let counts = given;
-  for (let recounts = 0; ; ) {
+  for (let isDone = false; !isDone; ) {
     const windows = await planWindows(run.limits.rowLimit, stage, counts, mostCut(run, counts));
-    if (windows.length === 0) return counts;
-    const state = await fetchPlanned(run, stage, counts, windows, sizes, recounts < MAX_RECOUNTS);
-    if (state === 'done') return counts;
-    if (state === 'replan') continue;
-    recounts += 1;
-    const fresh = await countAgain();
-    // Windows along the other axis would not tile the date together with the staged ones.
-    if (axisOf(fresh) === axisOf(counts)) counts = fresh;
+    isDone = await fetchPlanned(run, stage, counts, windows, sizes);
   }
 }
 
@@ -74,7 +51,7 @@ export async function fetchWindows(
   windows: readonly PackedWindow[],
   counts: DayCounts,
 ): Promise<void> {
-  await fetchPlanned(run, stage, counts, windows, { short: new Set(), largest: 0 }, false);
+  await fetchPlanned(run, stage, counts, windows, { short: new Set(), largest: 0 });
 }
 
 /** Pages whose ends are asked for at once: the server sorts their rows. */
@@ -132,17 +109,13 @@ interface PageSizes {
   largest: number;
 }
 
-/**
- * - `smaller-limit`: truncated, by a row limit that is now learnt
- * - `outgrown`: truncated by the limit that its window was planned for, so rows came since they were counted
- */
-type PageVerdict = 'whole' | 'truncated' | 'smaller-limit' | 'outgrown';
+/** `smaller-limit`: truncated, by a row limit that is now learnt. */
+type PageVerdict = 'whole' | 'truncated' | 'smaller-limit';
 
 /**
  * Fetches and stages the windows of one plan.
  * @param sizes of the pages of the whole date
- * @param mayRecount whether the date is counted again when many windows outgrow their pages
- * @returns whether the rest is planned again: a smaller row limit was found, or the counts are out of date
+ * @returns `false` if the rest is to be planned again, because a smaller row limit was found
  */
 async function fetchPlanned(
   run: Fetching,
@@ -150,12 +123,10 @@ async function fetchPlanned(
   counts: DayCounts,
   windows: readonly PackedWindow[],
   sizes: PageSizes,
-  mayRecount: boolean,
-): Promise<'done' | 'replan' | 'outdated'> {
+): Promise<boolean> {
   const { source, limits, job, log, onEvent, signal } = run;
   const { date } = stage;
-  let state: 'done' | 'replan' | 'outdated' = 'done';
-  let outgrown = 0;
+  let isDone = true;
   /** Windows that were retried unchanged, and how often. */
   const repeated = new Map<string, number>();
 
@@ -190,13 +161,12 @@ async function fetchPlanned(
       return;
     }
     const verdict = await judgePage(run, counts, window, page, sizes);
-    if (verdict === 'smaller-limit' && state === 'done') state = 'replan';
-    // Where many windows have outgrown their pages, counting the date again is cheaper than splitting each.
-    if (verdict === 'outgrown') outgrown += 1;
-    if (verdict === 'outgrown' && mayRecount && outgrown > MAX_OUTGROWN) state = 'outdated';
-    if (state !== 'done') queue.stop();
+    if (verdict === 'smaller-limit') {
+      isDone = false;
+      queue.stop();
+    }
     if (verdict !== 'whole') {
-      if (state === 'done') await split(window, undefined, queue);
+      if (isDone) await split(window, undefined, queue);
       return;
     }
     queue.noteAnswer();
@@ -209,7 +179,7 @@ async function fetchPlanned(
   const pace = () => ({ answerMs: source.stats.answerMs || limits.answerMs, intervalMs: source.intervalMs() });
   const options = { date, plural: 'windows', log, formatPiece: formatWindow, pace, work: fetchWindow };
   await workOff(windows, options);
-  return state;
+  return isDone;
 }
 
 /**
@@ -240,7 +210,7 @@ async function judgePage(
     limits.rowLimit = limit;
     return 'smaller-limit';
   }
-  return window.rows <= limits.rowLimit && rows >= limits.rowLimit ? 'outgrown' : 'truncated';
+  return 'truncated';
 }
 
 /**

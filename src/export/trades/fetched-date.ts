@@ -64,7 +64,8 @@ export function fetchedDate(
     async fetch() {
       await forgetOtherAxis(stage, before ?? first);
       before ??= isGrouped ? await snapshot(countsBefore, first, stage) : first;
-      planned = await fetchDate(run, stage, planned ?? (await count()), count);
+      planned ??= await count();
+      await fetchDate(run, stage, planned);
       isCapped = run.source.isCapped?.() === true;
       await assertWholeGroups(run, stage, before, count);
     },
