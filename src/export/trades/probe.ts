@@ -41,7 +41,7 @@ export async function probeDates(
   }
   const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
   try {
-    return await withHashes(api, isHashed, async (hashed) => {
+    return await withProof(api, isHashed, async (hashed) => {
       const span: ProbeSpan = { ...whole, hashed, edges: api.limits.dayEdges };
       return await askCounts(api, buildProbe(api.job, span), span);
     });
@@ -57,15 +57,6 @@ function isHashedFirst({ source }: SqlJob): boolean {
   return source.kind === 'aggregate';
 }
 
-/** Calls with the columns whose values the source can hash, or with nothing. */
-async function withHashes<Answer>(
-  api: OpenedSql,
-  isHashed: boolean,
-  ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
-): Promise<Answer> {
-  return isHashed ? await withProof(api, ask) : await ask(undefined);
-}
-
 /** The same of one date with hashes of the rows, where the source can compute them: see `proofOf`. */
 export async function recountRows(api: OpenedSql, date: string): Promise<DayCounts> {
   return await probeRows(api, date, true);
@@ -73,14 +64,14 @@ export async function recountRows(api: OpenedSql, date: string): Promise<DayCoun
 
 /** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
 export async function probeRows(api: OpenedSql, date: string, isHashed = isHashedFirst(api.job)): Promise<DayCounts> {
-  return await withEdges(api.limits, async () => {
-    return await withHashes(api, isHashed, async (hashed) => {
+  const count = async () =>
+    await withProof(api, isHashed, async (hashed) => {
       const trial = new ScanTrial(api);
       const counts = await probe(api, date, 'rows', trial, hashed);
       trial.learn(counts);
       return counts;
     });
-  });
+  return await withEdges(api.limits, count);
 }
 
 /**
@@ -94,12 +85,10 @@ async function withEdges(limits: ApiLimits, count: () => Promise<DayCounts>): Pr
     if (limits.dayEdges === 'closed' || !isFault(error) || error.code !== 'SCAN_TOO_BROAD') throw error;
   }
   limits.dayEdges = 'closed';
-  try {
-    return await count();
-  } catch (error) {
+  return await count().catch((error: unknown) => {
     limits.dayEdges = 'open';
     throw error;
-  }
+  });
 }
 
 /** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
@@ -120,30 +109,15 @@ export interface CountedGroups {
  * @returns `undefined` where the source does not allow it, or is known not to: then both are counted alone
  */
 export async function probeJoined(api: OpenedSql, dates: readonly string[]): Promise<CountedGroups | undefined> {
-  const { limits, job } = api;
+  const { source, limits, job, signal } = api;
   const [fromDate, toDate] = [dates[0], dates.at(-1)];
   if (job.source.kind !== 'aggregate' || limits.groupCounts !== 'joined') return undefined;
   if (fromDate === undefined || toDate === undefined) return undefined;
   const isAlone = dates.length === 1;
-  const trial = new ScanTrial(api);
   if (isAlone ? planSpans(api).length > 1 : dates.length > countDatesAtOnce(limits)) return undefined;
-  const whole: Stretch = { from: DAY_START, to: DAY_END };
-  const axis = isAlone ? trial.axis : 'time';
+  const axis = (isAlone && limits.axis) || 'time';
   const hashed = hashedOf(api);
-  const span: ProbeSpan = { fromDate, toDate, ...whole, axis, hashed, edges: limits.dayEdges };
-  const counted = await askJoined(api, span);
-  if (counted === undefined) return undefined;
-  const alone = isAlone ? counted.rows.get(fromDate) : undefined;
-  if (alone !== undefined) {
-    trial.notePassed(whole, sumCounts(alone).rows, []);
-    trial.learn(alone);
-  }
-  return counted;
-}
-
-/** What the source refuses is remembered: the parts are asked for alone, which costs one request a date. */
-async function askJoined(api: OpenedSql, span: ProbeSpan): Promise<CountedGroups | undefined> {
-  const { source, limits, job, signal } = api;
+  const span: ProbeSpan = { fromDate, toDate, from: DAY_START, to: DAY_END, axis, hashed, edges: limits.dayEdges };
   try {
     const page = await source.ask(buildJoinedProbe(job, span), { signal });
     if (page.meta) limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
@@ -157,6 +131,7 @@ async function askJoined(api: OpenedSql, span: ProbeSpan): Promise<CountedGroups
     if (isFault(error) && error.code === 'ANSWER_MALFORMED') return undefined;
     if (!isTooMuch && !isRefusedSql(error)) throw error;
   }
+  // Remembered: the parts are asked for alone, which costs one request a date.
   limits.groupCounts = 'apart';
   return undefined;
 }
@@ -288,8 +263,10 @@ export function noteProof(api: OpenedSql, proof: Proof, reason: string): void {
  */
 async function withProof<Answer>(
   api: OpenedSql,
+  isHashed: boolean,
   ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
 ): Promise<Answer> {
+  if (!isHashed) return await ask(undefined);
   let reason: string | undefined;
   for (let proof = proofOf(api); ; ) {
     try {
