@@ -4,7 +4,7 @@ import { axisOfStretch, DAY_END, DAY_START, type Window, wholeDay } from '../../
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { readCounts } from '../../src/export/trades/counts-answer.ts';
+import { readCounts } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { DayCounts } from '../../src/plan/counts.ts';
 import { packWindows } from '../../src/plan/pack.ts';

@@ -2,20 +2,29 @@
  * Asks the source for counts: as broadly as it allows, otherwise in parts. One request usually covers every date of the
  * lookback, because the whole answer is one row of arrays. A recount proves ids and values, ids alone, or counts alone: what
  * the source refuses to hash, or writes in another form than it hashes, is remembered with the hashed columns and logged once.
+ * An answer with any malformed or impossible member is refused, because plans loop over as many rows as the counts say.
  */
-
+import { isDate } from '../../calendar/wall-clock.ts';
 import { axisOfStretch, DAY_END, DAY_START, formatWindow, type Stretch } from '../../calendar/window.ts';
 import { Fault, isFault } from '../../core/errors.ts';
+import { formatCount } from '../../core/units.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
+import { isUpdateMark } from '../../engine/update-mark.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { compareCells, cutStretch } from '../../plan/axis.ts';
-import { type CellCount, type DayCounts, sumCounts } from '../../plan/counts.ts';
+import { compareCells, cutStretch, keyOf, readCell } from '../../plan/axis.ts';
+import {
+  type CellCount,
+  type DayCounts,
+  MAX_CELL_SECOND,
+  MAX_DATE_ROWS,
+  readCount,
+  sumCounts,
+} from '../../plan/counts.ts';
 import { bestProof, listHashedColumns, nextProof, type Proof, weakerProof } from '../../plan/proof.ts';
 import { buildJoinedProbe, buildProbe, type Counted, GROUP_PREFIX, type ProbeSpan } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
-import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './custom-sql.ts';
 import { countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
 
@@ -237,7 +246,7 @@ async function askCounts(
 /** The strongest proof that the source allows, as far as is known. */
 export function proofOf({ job: { source }, limits }: Pick<OpenedSql, 'job' | 'limits'>): Proof {
   const best = bestProof(source);
-  return weakerProof(best, limits.recountProofs[keyOf(source)] ?? best);
+  return weakerProof(best, limits.recountProofs[nameOf(source)] ?? best);
 }
 
 /** The columns that are hashed for it, beside the ids. */
@@ -249,7 +258,7 @@ export function hashedOf(api: Pick<OpenedSql, 'job' | 'limits'>): readonly Hashe
 export function noteProof(api: OpenedSql, proof: Proof, reason: string): void {
   const { limits, job, log } = api;
   if (proofOf(api) === proof) return;
-  limits.recountProofs = { ...limits.recountProofs, [keyOf(job.source)]: proof };
+  limits.recountProofs = { ...limits.recountProofs, [nameOf(job.source)]: proof };
   log.warn(
     { event: 'recount-weaker', proof, reason },
     `the recounts of this source compare ${proof === 'ids' ? 'ids, not values' : 'counts only'}: ${reason}`,
@@ -289,6 +298,90 @@ function isRefusedSql(error: unknown): error is SourceFault {
   return error.code.startsWith('INVALID_') || error.code === 'REQUEST_REFUSED';
 }
 
-function keyOf(source: SqlJob['source']): string {
+/** Names the columns that are hashed for the best proof. */
+function nameOf(source: SqlJob['source']): string {
   return (listHashedColumns(source, bestProof(source)) ?? []).map(({ name }) => name).join(',');
+}
+
+/** Tries in all, when an answer is valid JSON but not the answer to a probe. */
+const MAX_ODD_ANSWERS = 3;
+
+/**
+ * @param prefix of the names of the lists, where an answer has two counts
+ * @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE`
+ */
+export function readCounts(page: Page, span: ProbeSpan, prefix = ''): ReadonlyMap<string, CellCount[]> {
+  const row = page.firstRow;
+  const listOf = (name: string) => row?.[prefix + name];
+  const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map(listOf);
+  const shapeless = () => malformed(span, `unexpected form: ${String(JSON.stringify(row)).slice(0, 200)}`);
+  const days = readTexts(dates);
+  if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw shapeless();
+  assertReadable(listOf('unreadable'), span);
+  const [idHashes, valueHashes] = [listOf('id_hashes'), listOf('value_hashes')];
+  if (span.hashed && !Array.isArray(idHashes)) throw shapeless();
+  if (span.hashed && span.hashed.length > 0 && !Array.isArray(valueHashes)) throw shapeless();
+  const found = days.map((date, at): [string, CellCount[]] => {
+    const of = (lists: unknown) => (lists as readonly unknown[])[at]; // Arrays, as was just seen.
+    const [c, n, u, m] = [readTexts(of(cells)), of(counts), of(ids), readTexts(of(marks))];
+    const [i, v] = [idHashes, valueHashes].map((lists) => (Array.isArray(lists) ? readHashes(of(lists)) : []));
+    if (!isDate(date) || !c || !Array.isArray(n) || !Array.isArray(u) || !m?.every(isUpdateMark)) throw shapeless();
+    const lists = [n, u, m, ...(idHashes ? [i] : []), ...(valueHashes ? [v] : [])];
+    if (!i || !v || lists.some((list) => list?.length !== c.length)) throw shapeless();
+    const day = c.map((cell, place): CellCount => {
+      const [rows, distinct] = [readCount(n[place]), readCount(u[place])];
+      if (rows === undefined || distinct === undefined || distinct > rows) {
+        const came = `${JSON.stringify(n[place])} rows with ${JSON.stringify(u[place])} ids in cell ${cell} of ${date}`;
+        throw malformed(span, `${came}; allowed are whole numbers from 0 to ${formatCount(MAX_DATE_ROWS)}`);
+      }
+      const values = { rows, ids: distinct, mark: m[place] ?? '', idHash: i[place], valueHash: v[place] };
+      return { ...readCell(span.axis, cell, span.from), ...values };
+    });
+    assertPlausible(date, day, span);
+    return [date, day];
+  });
+  return new Map(found);
+}
+
+/** Each cell comes once, and the rows are no more than a date can have. */
+function assertPlausible(date: string, day: DayCounts, span: ProbeSpan): void {
+  const odd = day.find(({ second }) => !Number.isInteger(second) || Math.abs(second) > MAX_CELL_SECOND);
+  if (odd) throw malformed(span, `the cell ${odd.second} of ${date} is not a second of a day`);
+  const { rows } = sumCounts(day);
+  if (rows > MAX_DATE_ROWS)
+    throw malformed(span, `${formatCount(rows)} rows on ${date}; ${formatCount(MAX_DATE_ROWS)} at most`);
+  const cells = new Set(day.map(keyOf));
+  if (cells.size < day.length) throw malformed(span, `a cell of ${date} was sent twice`);
+}
+
+function malformed({ fromDate, toDate }: ProbeSpan, what: string): Fault {
+  const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
+  return new Fault('ANSWER_MALFORMED', `the API sent no valid count of ${when}: ${what}`, {
+    hint: `flowdrop asked ${MAX_ODD_ANSWERS} times. Run again later; if the problem persists, tell the provider.`,
+  });
+}
+
+/** Rows without a second fit no window: as text, 09:30 sorts before 09:30:00, but is counted in that second. */
+function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
+  if (typeof time !== 'string' || time === '') return;
+  const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
+  throw new Fault(
+    'TIME_UNREADABLE',
+    `at least half of the rows of ${when} have a time like ${time}, which is not YYYY-MM-DD HH:MM:SS`,
+    {
+      hint: 'Windows need the second, so nothing was fetched. In your own SQL, return `time` unchanged; otherwise tell the provider, whose contract promises that form.',
+    },
+  );
+}
+
+function readTexts(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const fits = value.every((item) => typeof item === 'string' || typeof item === 'number');
+  return fits ? value.map(String) : undefined;
+}
+
+/** 64-bit sums: JavaScript numbers would round them. */
+function readHashes(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  return value.every((item) => typeof item === 'string' && /^\d{1,20}$/.test(item)) ? value : undefined;
 }
