@@ -5,23 +5,35 @@
  */
 import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import { OPEN_SECOND } from '../../calendar/session.ts';
-import { axisOfStretch, wholeDay } from '../../calendar/window.ts';
+import { axisOfStretch, isOverlapping, type Stretch, wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import { sideBySide } from '../../core/side-by-side.ts';
-import { axisOf } from '../../plan/axis.ts';
-import { type DayCounts, isSameByHash, mergeParts, sumCounts, sumHashes } from '../../plan/counts.ts';
+import { axisOf, keyOf, secondOf, stretchOf } from '../../plan/axis.ts';
+import {
+  type CellCount,
+  type DayCounts,
+  findDifferences,
+  isSameByHash,
+  isSameCount,
+  isSameHash,
+  mergeParts,
+  sumCounts,
+  sumHashes,
+} from '../../plan/counts.ts';
 import { computeLookback, leavesAt } from '../../plan/dates.ts';
 import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
-import { buildPage } from '../../plan/statement.ts';
+import { buildHashedRows, buildPage } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
+import { SourceFault } from '../../source/source.ts';
+import { readHashedRows } from '../../stage/count.ts';
+import { isAboutData } from '../../stage/intake.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { StateFile } from '../../state/job-state.ts';
 import type { CompleteRows, DateWork } from '../date-source.ts';
 import type { DropFile } from '../seal-rows.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
-import { Differences } from './differences.ts';
 import { type Fetching, fetchDate } from './fetch.ts';
-import { hashedOf, probeGroups, probeRows, recountRows } from './probe.ts';
+import { hashedOf, noteProof, probeGroups, probeRows, probeSymbol, proofOf, recountRows } from './probe.ts';
 import { assertSmallLoss, CONFIRM_AFTER_MS, describeLoss, findLoss, isConfirmed } from './withdrawn.ts';
 
 /** Rows that equal the source's last counts: of the rows behind the groups for aggregating jobs. */
@@ -210,4 +222,178 @@ export function assertStillWhole(api: OpenedSql, date: string, firstSecond = OPE
     `${date} began to expire while it was fetched (the lookback now begins at ${computeLookback(nowMs).edge}), so it cannot be proved complete`,
     { hint: 'Staged pages are kept. Run earlier next time: `flowdrop status` shows when each date expires.' },
   );
+}
+
+/** A cell of the stage and of the source; one of them may be missing. */
+interface CellPair {
+  readonly key: string;
+  readonly stretch: Stretch;
+  readonly staged: CellCount | undefined;
+  readonly source: CellCount | undefined;
+}
+
+/** If more than this share of a date's cells differs, the form differs, not the rows. */
+const WIDESPREAD = 0.5;
+/** Most cells asked in vain, because rows have moved in them too. */
+const MAX_TRIES = 3;
+/** Each costs a request a round; with more odd symbols the values of some are not compared, and the manifest says so. */
+const MAX_ODD_SYMBOLS = 16;
+
+interface SuspectPair extends CellPair {
+  readonly staged: CellCount;
+  readonly source: CellCount;
+}
+
+/**
+ * Remembers the differences of one date that stay the same from round to round. A cell may differ although its rows are the
+ * same: a source may keep a value in another form than it sends (a price as the text "1.50", a name that is not UTF-8), and
+ * hash that. Such a difference would look like a change for ever. Invariant: it is accepted only when proved. The source is
+ * asked for the rows of a cell together with its hashes, in one answer: only the form differs if its hashes add up to its
+ * count, and its rows equal the staged ones.
+ */
+class Differences {
+  readonly #api: OpenedSql;
+  readonly #stage: Stage;
+  #seen: ReadonlyMap<string, string> = new Map();
+  readonly #explained = new Map<string, string>();
+  #weakest: Proof = 'ids and values';
+  /** The values of a cell with an odd row cannot be compared. Along the symbols a cell is a symbol's whole day. */
+  #hasOdd = false;
+
+  constructor(api: OpenedSql, stage: Stage) {
+    this.#api = api;
+    this.#stage = stage;
+  }
+
+  /** What is proved of the date once nothing differs. @param isEqual whether all hashes are those of the source */
+  prove(isEqual: boolean): Proof {
+    const proof = weakerProof(this.#weakest, proofOf(this.#api));
+    return this.#hasOdd && !isEqual ? weakerProof(proof, 'ids') : proof;
+  }
+
+  /**
+   * Stretches to fetch again. Single trades are compared with the stage. The rows inside a group cannot be: for groups the
+   * raw counts before the first page are also compared with those after the last.
+   */
+  async find(before: DayCounts, after: DayCounts, groups: DayCounts): Promise<readonly Stretch[]> {
+    const { source } = this.#api.job;
+    const stage = this.#stage;
+    if (source.kind === 'aggregate') {
+      const staged = await stage.count(axisOf(groups));
+      const moved = findDifferences(mergeParts(before), mergeParts(after));
+      // A raw second lies in the group of its grain, wherever in it.
+      const cells = [...findDifferences(staged, mergeParts(groups)), ...moved];
+      return cells.map((cell) => stretchOf(cell, source.grainSeconds));
+    }
+    const hashed = hashedOf(this.#api);
+    const staged = await stage.count(axisOf(after), { hashed });
+    const wanted = mergeParts(after);
+    const pairs = pairCells(staged, wanted, stretchOf);
+    const isCommon = pairs.filter(isSuspect).length > wanted.length * WIDESPREAD;
+    const found: CellPair[] = [];
+    for (const pair of pairs) {
+      const { symbol } = pair.stretch.from;
+      // Of a symbol with many pages, only the seconds that differ are fetched again.
+      const isLarge = !isCommon && symbol !== undefined && (await this.#windowsOf([pair.stretch])).length > 1;
+      found.push(...(isLarge ? await this.#compareSeconds(symbol, after) : [pair]));
+    }
+    const isOdd = ({ valueHash }: CellCount) => hashed !== undefined && hashed.length > 0 && valueHash === undefined;
+    const odd = staged.filter(isOdd);
+    this.#hasOdd = odd.length > 0;
+    const isPaired = (name: string) => pairs.some(({ stretch }) => stretch.from.symbol === name);
+    const symbols = odd.flatMap(({ symbol }) => symbol ?? []).filter((name) => !isPaired(name));
+    for (const symbol of symbols.slice(0, MAX_ODD_SYMBOLS)) found.push(...(await this.#compareSeconds(symbol, after)));
+    return (await this.#leaveOutForm(found, isCommon)).map(({ stretch }) => stretch);
+  }
+
+  /** Drops the pages of these stretches. */
+  async forget(stretches: readonly Stretch[]): Promise<void> {
+    await this.#stage.forget(await this.#windowsOf(stretches));
+  }
+
+  async #windowsOf(stretches: readonly Stretch[]) {
+    const all = (await this.#stage.windows()).map(({ window }) => window);
+    return all.filter((window) => stretches.some((stretch) => isOverlapping(stretch, window)));
+  }
+
+  /** Seconds of a symbol that differ. */
+  async #compareSeconds(symbol: string, after: DayCounts): Promise<readonly CellPair[]> {
+    const parts = after.filter((part) => part.symbol === symbol);
+    const source = await probeSymbol(this.#api, this.#stage.date, symbol, parts);
+    const staged = await this.#stage.count('time', { symbol, hashed: hashedOf(this.#api) });
+    return pairCells(staged, source, secondOf);
+  }
+
+  /**
+   * Leaves out cells that are proved to differ only by form: those with the same difference after a second fetch, or at once
+   * if most of the date differs so (`isCommon`); the source is then known to write that form.
+   */
+  async #leaveOutForm(pairs: readonly CellPair[], isCommon: boolean): Promise<readonly CellPair[]> {
+    const left = pairs.filter((pair) => !isSuspect(pair) || this.#explained.get(pair.key) !== describe(pair));
+    const suspects = left.filter(isSuspect);
+    const asked = isCommon ? suspects : suspects.filter((pair) => this.#seen.get(pair.key) === describe(pair));
+    this.#seen = new Map(suspects.map((pair) => [pair.key, describe(pair)]));
+    const proof = await this.#findForm(asked);
+    if (proof === undefined) return left;
+    if (isCommon) noteProof(this.#api, proof, 'it sends values in a different form than it hashes');
+    else this.#weakest = weakerProof(this.#weakest, proof);
+    const explained = asked.filter((pair) => isExplained(pair, proof));
+    for (const pair of explained) this.#explained.set(pair.key, describe(pair));
+    const keys = new Set(explained.map(({ key }) => key));
+    return left.filter(({ key }) => !keys.has(key));
+  }
+
+  /** @returns the proof that still holds; `undefined` when no cell is proved to differ by form */
+  async #findForm(suspects: readonly SuspectPair[]): Promise<Proof | undefined> {
+    const smallest = [...suspects].sort((a, b) => a.source.rows - b.source.rows).slice(0, MAX_TRIES);
+    for (const pair of smallest) {
+      const proof = await this.#ask(pair);
+      if (proof !== undefined) return proof;
+    }
+    return undefined;
+  }
+
+  async #ask({ stretch, staged, source }: SuspectPair): Promise<Proof | undefined> {
+    const { limits, job, source: api, signal } = this.#api;
+    const hashed = hashedOf(this.#api) ?? [];
+    const window = { date: this.#stage.date, ...stretch };
+    try {
+      const sql = buildHashedRows(job, window, hashed, limits.dayEdges);
+      const page = await api.ask(sql, { signal });
+      const rows = await readHashedRows(this.#stage, page, hashed);
+      const isAsCounted = rows.source.idHash === source.idHash && isSameHash(rows.source.valueHash, source.valueHash);
+      const isAsStaged = rows.own.idHash === staged.idHash && isSameHash(rows.own.valueHash, staged.valueHash);
+      if (rows.rows !== source.rows || !isAsCounted || !isAsStaged) return undefined;
+      return rows.own.idHash === rows.source.idHash ? 'ids' : 'counts';
+    } catch (error) {
+      // No answer, no proof: the cell is fetched again.
+      if (error instanceof SourceFault && error.action === 'split') return undefined;
+      // Bad rows give no proof either.
+      if (isAboutData(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Counts and update marks agree; only the hashes differ. */
+function isSuspect(pair: CellPair): pair is SuspectPair {
+  const { staged, source } = pair;
+  return staged !== undefined && source !== undefined && staged.rows === source.rows && isSameCount(staged, source);
+}
+
+function isExplained({ staged, source }: SuspectPair, proof: Proof): boolean {
+  return proof === 'counts' || isSameHash(staged.idHash, source.idHash);
+}
+
+function describe({ staged, source }: SuspectPair): string {
+  return JSON.stringify([staged, source].map(({ rows, ids, idHash, valueHash }) => [rows, ids, idHash, valueHash]));
+}
+
+/** What differs between the stage and the source. */
+function pairCells(staged: DayCounts, source: DayCounts, placeOf: (cell: CellCount) => Stretch): readonly CellPair[] {
+  const [ours, theirs] = [staged, source].map((cells) => new Map(cells.map((cell) => [keyOf(cell), cell])));
+  return findDifferences(staged, source).map((cell) => {
+    const key = keyOf(cell);
+    return { key, stretch: placeOf(cell), staged: ours?.get(key), source: theirs?.get(key) };
+  });
 }
