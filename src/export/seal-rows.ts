@@ -1,5 +1,5 @@
 /**
- * Seals the rows of a date (their source proves them complete, `degraded.ts` says why they are not): write the
+ * Seals the rows of a date (their source proves them complete, or `run-job.ts` says why they are not): write the
  * Parquet file and its footer, read it back, check it, summarize it, publish it, drop the stage. A restatement that
  * changes nothing publishes nothing, and one that is doubtful publishes the rows of before, held.
  */
