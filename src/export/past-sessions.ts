@@ -1,15 +1,12 @@
 /**
  * What is odd about a date beside the sessions before it: the checks `baseline` of the job, and of every job `new-nulls`.
  */
-import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isHalfDay, previousSessions } from '../calendar/session.ts';
 import { formatCount, formatPercent } from '../core/units.ts';
 import type { BaselineCheck } from '../job/job.ts';
-import { fileKey } from '../ledger/layout.ts';
 import type { CheckResult, Manifest } from '../ledger/manifest.ts';
 import type { ExportRun } from '../run/run.ts';
-import { fetchAndHash } from '../seal/audit.ts';
 import { type DayShape, judgeBaseline } from '../seal/baseline.ts';
 import { readShape } from '../seal/summary.ts';
 
@@ -39,29 +36,22 @@ export async function compareWithBaseline(
 
 /** Newest first. A session that is degraded, a half day, or damaged is not compared with. */
 async function readPast(run: ExportRun, date: string, count: number, path: string): Promise<readonly DayShape[]> {
-  const { engine, ledger, calendar, log } = run;
+  const { engine, ledger, calendar, log, signal } = run;
   const [earliest = date] = previousSessions(date, count * BASELINE_REACH + 1, calendar);
   const sealed = await ledger.dates();
   const before = sealed.filter((other) => other < date && other >= earliest && !isHalfDay(other, calendar)).reverse();
   const past: DayShape[] = [];
-  try {
-    for (const other of before) {
-      if (past.length === count) break;
-      const manifest = await ledger.validManifest(other);
-      const summary = manifest?.files.find(({ filename }) => filename === manifest.summary);
-      if (manifest?.condition !== 'available' || summary === undefined) continue;
-      const key = fileKey(manifest.dataset, other, summary.filename);
-      const reason = (await fetchAndHash(run, key, summary, path)).join('; ');
-      if (reason === '') past.push(await readShape(engine, manifest, path));
-      else {
-        log.warn(
-          { event: 'baseline-left-out', date: other, reason },
-          `${date} is not compared with ${other}: ${reason}`,
-        );
-      }
+  for (const other of before) {
+    if (past.length === count) break;
+    const manifest = await ledger.validManifest(other);
+    if (manifest?.condition !== 'available' || manifest.summary === null) continue;
+    const read = async (at: string) => await readShape(engine, manifest, at);
+    const shape = await ledger.withFile(manifest, manifest.summary, path, read, signal);
+    if (shape !== undefined) past.push(shape);
+    else {
+      const reason = `its ${manifest.summary} is missing in the store, or has other bytes`;
+      log.warn({ event: 'baseline-left-out', date: other, reason }, `${date} is not compared with ${other}: ${reason}`);
     }
-  } finally {
-    await rm(path, { force: true });
   }
   return past;
 }
