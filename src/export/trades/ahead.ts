@@ -8,7 +8,7 @@
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { closeSecond, isHalfDay, isSession, OPEN_SECOND } from '../../calendar/session.ts';
 import { formatSecond, formatWallClock, parseSecond, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
-import { type Bound, compareBounds, DAY_START, type Window } from '../../calendar/window.ts';
+import { compareBounds, DAY_START, type Window } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import { shareOf, usualProfile } from '../../plan/axis.ts';
@@ -75,31 +75,33 @@ export async function stageAhead(run: ExportRun): Promise<StagedAhead> {
     const { rows, pages, end } = staged;
     await record.write({ ...known, date, at: new Date(clock.now()).toISOString(), second: end.second, rows, pages });
   };
-  // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
-  let again = staged.holes.map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false }));
   let pages = 0;
   let reason = 'no full page is expected yet';
+  const fetch = async (windows: readonly PackedWindow[], counts: DayCounts) => {
+    await fetchWindows({ ...opened, onEvent }, stage, windows, counts);
+    pages += windows.length;
+    staged = await readStaged(stage);
+  };
   try {
+    // Pages of an earlier call that failed or was killed: the row limit decides whether each is one page.
+    await fetch(
+      staged.holes.map((hole) => ({ date, ...hole, rows: limits.rowLimit, exact: false })),
+      [],
+    );
     for (;;) {
       const { rows } = staged;
       onEvent({ kind: 'date', date, rows: Math.max(rows, known.seen.rows), staged: rows, pages: staged.pages });
       const to = planAhead(run, date, known, rows, parseSecond(time));
-      const found =
-        to === undefined ? NO_PAGES : await findPages(opened, { date, from: staged.end, to: { second: to } });
+      if (to === undefined) break;
+      const found = await findPages(opened, { date, from: staged.end, to: { second: to } });
       if (found === 'refused') {
         reason = 'the API refuses to count so many rows at once';
         break;
       }
-      if (to !== undefined) {
-        known = { asked: known.asked + 1, seen: { second: to, rows: rows + found.rows } };
-        await write();
-      }
-      const windows = [...again, ...found.windows];
-      again = [];
-      if (windows.length === 0) break;
-      await fetchWindows({ ...opened, onEvent }, stage, windows, found.counts);
-      pages += windows.length;
-      staged = await readStaged(stage);
+      known = { asked: known.asked + 1, seen: { second: to, rows: rows + found.rows } };
+      await write();
+      if (found.windows.length === 0) break;
+      await fetch(found.windows, found.counts);
     }
   } finally {
     staged = await readStaged(stage);
@@ -120,24 +122,14 @@ type Known = Pick<Staging, 'asked' | 'seen'>;
 /** @returns with what is missing before the end */
 async function readStaged(stage: Stage) {
   const all = await stage.windows();
-  const later = (last: Bound, { window }: { readonly window: Window }) =>
-    compareBounds(window.to, last) > 0 ? window.to : last;
-  const end = all.reduce(later, DAY_START);
-  const holes = listGaps(all.map(({ window }) => window)).filter(({ to }) => compareBounds(to, end) < 0);
+  const windows = all.map(({ window }) => window);
+  const end = windows.map(({ to }) => to).sort(compareBounds).at(-1) ?? DAY_START;
+  const holes = listGaps(windows).filter(({ to }) => compareBounds(to, end) < 0);
   return { rows: all.reduce((sum, { rows }) => sum + rows, 0), pages: all.length, end, holes };
 }
 
-interface FoundPages {
-  readonly windows: readonly PackedWindow[];
-  readonly counts: DayCounts;
-  /** Rows of the stretch, those after the last full page included. */
-  readonly rows: number;
-}
-
-const NO_PAGES: FoundPages = { windows: [], counts: [], rows: 0 };
-
 /** The full pages of a stretch. @returns `refused` where it is too broad for the server */
-async function findPages(api: OpenedSql, { date, ...stretch }: Window): Promise<FoundPages | 'refused'> {
+async function findPages(api: OpenedSql, { date, ...stretch }: Window) {
   const { limits, log } = api;
   let reason = 'it is too broad';
   try {
@@ -155,7 +147,7 @@ async function findPages(api: OpenedSql, { date, ...stretch }: Window): Promise<
     { event: 'stage-refused', date, reason },
     `${date} is not staged further before its session is over: ${reason}`,
   );
-  return 'refused';
+  return 'refused' as const;
 }
 
 /** Full pages for which their ends are asked: fewer than 2% more requests. */
