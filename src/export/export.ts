@@ -7,7 +7,7 @@
 import { isSession, listSessions } from '../calendar/session.ts';
 import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { updateCatalog } from '../catalog/rest-catalog.ts';
-import { describeError, Fault, isFault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { commitTable } from '../ledger/iceberg/table.ts';
 import { type Conditions, findShortfall, noteRows, updateConditions } from '../ledger/update-conditions.ts';
 import { expires, expiresAt } from '../plan/dates.ts';
@@ -217,27 +217,24 @@ async function withUnmatched(
   const { opened, log } = run;
   const { source } = opened.job;
   const canLeaveOut = ('where' in source && source.where !== '') || ('sql' in source && source.sql !== '');
-  if (!canLeaveOut || dates.findPresent === undefined) return plan;
+  const findPresent = dates.findPresent?.bind(dates);
+  if (!canLeaveOut || findPresent === undefined) return plan;
   const empty = [...plan.empty].sort();
   const fresh = empty.filter((date) => before[date] !== 'empty');
-  const unmatched = new Set(empty.filter((date) => before[date] === 'empty'));
-  let unknown: readonly string[] = [];
-  try {
-    const planned = plan.dates.map(({ date }) => date);
-    const newest = planned.sort().at(-1) ?? '';
-    const { over, unsure } = fresh.length === 0 ? { over: [], unsure: [] } : await dates.findPresent(fresh, newest);
-    for (const date of over) unmatched.add(date);
-    unknown = unsure;
-  } catch (error) {
-    if (!isFault(error) || error.kind === 'interrupted') throw error;
+  const newest = plan.dates.map(({ date }) => date).sort();
+  const find = async () => {
+    return fresh.length === 0 ? { over: [], unsure: [] } : await findPresent(fresh, newest.at(-1) ?? '');
+  };
+  const { over, unsure } = await attempt<Awaited<ReturnType<typeof findPresent>>>(find, (error) => {
     const reason = describeError(error);
     log.warn(
       { event: 'empty-unknown', dates: fresh, reason },
       `no row of ${fresh.join(', ')} meets the job's condition, and whether the table has others is unknown: ${reason}`,
     );
-    unknown = fresh;
-  }
-  return { ...plan, empty: new Set(empty.filter((date) => !unknown.includes(date))), unmatched };
+    return { over: [], unsure: fresh };
+  });
+  const unmatched = new Set([...empty.filter((date) => before[date] === 'empty'), ...over]);
+  return { ...plan, empty: new Set(empty.filter((date) => !unsure.includes(date))), unmatched };
 }
 
 /** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */

@@ -6,7 +6,8 @@
  * last check of a decision and the removal, and another worker seals the date meanwhile.
  */
 import { createHash } from 'node:crypto';
-import { type Fault, isFault } from '../core/errors.ts';
+import type { Fault } from '../core/errors.ts';
+import { attempt } from '../store/identity.ts';
 import type { ListedObject } from '../store/store.ts';
 import { filenameOf, parseSealingKey, sealingDecisionKey, sealingPrefix, setAsidePrefix } from './layout.ts';
 import type { Ledger } from './ledger.ts';
@@ -51,12 +52,11 @@ export async function finishSealing(ledger: Ledger, scratch: string, nowMs: numb
   }
   const finished: Finished = { published: [], setAside: [], failed: [], removed: [] };
   for (const group of groups.values()) {
-    try {
-      await finishRevision(ledger, group, finished, scratch, nowMs);
-    } catch (error) {
-      if (!isFault(error) || error.kind === 'interrupted') throw error;
-      finished.failed.push({ date: group.date, revision: group.revision, error });
-    }
+    const { date, revision } = group;
+    await attempt(
+      () => finishRevision(ledger, group, finished, scratch, nowMs),
+      (error) => void finished.failed.push({ date, revision, error }),
+    );
   }
   return finished;
 }

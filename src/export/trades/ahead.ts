@@ -123,7 +123,11 @@ type Known = Pick<Staging, 'asked' | 'seen'>;
 async function readStaged(stage: Stage) {
   const all = await stage.windows();
   const windows = all.map(({ window }) => window);
-  const end = windows.map(({ to }) => to).sort(compareBounds).at(-1) ?? DAY_START;
+  const end =
+    windows
+      .map(({ to }) => to)
+      .sort(compareBounds)
+      .at(-1) ?? DAY_START;
   const holes = listGaps(windows).filter(({ to }) => compareBounds(to, end) < 0);
   return { rows: all.reduce((sum, { rows }) => sum + rows, 0), pages: all.length, end, holes };
 }

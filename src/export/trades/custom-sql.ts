@@ -19,6 +19,7 @@ import {
   mostRepeated,
   repeatedFault,
 } from '../../stage/window-conflicts.ts';
+import { askBroadly } from './scan.ts';
 
 const HINT_TORN =
   'Nothing was sealed. Correct `source.sql`: its GROUP BY must have the start of the grain, computed from the column time alone, and each `split` column unchanged; or choose a longer `grain`.';
@@ -31,11 +32,12 @@ const HINT_TORN =
  * @throws Fault `GROUP_TORN` naming the group and its windows; SourceFault
  */
 export async function assertWholeGroups(
-  { source: asked, limits, job, signal }: OpenedSql,
+  api: OpenedSql,
   stage: Stage,
   raw: DayCounts,
   countGroups: () => Promise<DayCounts>,
 ): Promise<void> {
+  const { limits, job } = api;
   const { source } = job;
   if (source.kind !== 'aggregate') return;
   const torn = await findSplitKey(stage);
@@ -52,20 +54,19 @@ export async function assertWholeGroups(
   for (let [gap] = left; gap !== undefined; [gap] = left) {
     left = left.slice(1);
     const window = { date: stage.date, ...gap };
-    try {
-      const page = await asked.ask(buildPage(job, window, limits.dayEdges), { signal });
-      if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
-      const names = [source.timeColumn, ...source.keyColumns];
-      const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));
-      const where = `has rows in ${formatWindow(window)}, where no group was counted`;
-      throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be incomplete`);
-    } catch (error) {
-      if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
+    const page = await askBroadly(api, buildPage(job, window, limits.dayEdges));
+    if (page instanceof SourceFault) {
       const profile = limits.profile(axisOfStretch(window) ?? 'time');
       const halves = cutStretch(profile, gap, 2, source.grainSeconds);
-      if (halves.length < 2) throw error;
+      if (halves.length < 2) throw page;
       left = [...halves, ...left];
+      continue;
     }
+    if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
+    const names = [source.timeColumn, ...source.keyColumns];
+    const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));
+    const where = `has rows in ${formatWindow(window)}, where no group was counted`;
+    throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be incomplete`);
   }
 }
 

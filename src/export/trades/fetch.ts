@@ -24,6 +24,7 @@ import type { Run } from '../../run/run.ts';
 import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { type WorkQueue, workOff } from '../work-queue.ts';
+import { askBroadly } from './scan.ts';
 
 /** The source of a run, and who hears how far it is. */
 export type Fetching = OpenedSql & Pick<Run, 'onEvent'>;
@@ -152,14 +153,8 @@ async function fetchPlanned(
       queue.hire();
       return;
     }
-    let page: Page;
-    try {
-      page = await source.ask(buildPage(job, window, limits.dayEdges), { signal });
-    } catch (error) {
-      if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-      await split(window, error, queue);
-      return;
-    }
+    const page = await askBroadly(run, buildPage(job, window, limits.dayEdges));
+    if (page instanceof SourceFault) return await split(window, page, queue);
     const verdict = await judgePage(run, counts, window, page, sizes);
     if (verdict === 'smaller-limit') {
       isDone = false;
@@ -263,18 +258,14 @@ const cutsSchema = z.object({ rows: z.unknown(), cuts: z.array(z.unknown()) });
 
 /** The number of a window's rows now, and where it is cut into parts; `undefined` where that is too broad a question. */
 async function askCuts(
-  { source, limits, job, signal }: OpenedSql,
+  api: OpenedSql,
   window: PackedWindow,
   axis: Axis,
   parts: number,
 ): Promise<{ readonly rows: number; readonly places: readonly CutPlace[] } | undefined> {
-  let page: Page;
-  try {
-    page = await source.ask(buildCuts(job, window, axis, parts, limits.dayEdges), { signal });
-  } catch (error) {
-    if (error instanceof SourceFault && error.action === 'split') return undefined;
-    throw error;
-  }
+  const { job, limits } = api;
+  const page = await askBroadly(api, buildCuts(job, window, axis, parts, limits.dayEdges));
+  if (page instanceof SourceFault) return undefined;
   const answer = cutsSchema.safeParse(page.firstRow).data;
   const rows = readCount(answer?.rows) ?? 0;
   const places: CutPlace[] = [];
@@ -288,15 +279,11 @@ async function askCuts(
 }
 
 /** Rows of a window now; more than any page has if even the count is too broad. */
-async function countWindow({ source, limits, job, signal }: OpenedSql, window: PackedWindow): Promise<number> {
-  try {
-    const { firstRow, data } = await source.ask(buildWindowCount(job, window, limits.dayEdges), { signal });
-    const rows = readCount(firstRow?.['rows']);
-    if (rows !== undefined) return rows;
-    const head = Buffer.from(data.subarray(0, 200)).toString('utf8');
-    throw new SourceFault('INVALID_ANSWER', `the API sent no valid count of a window: ${head}`, { action: 'fail' });
-  } catch (error) {
-    if (error instanceof SourceFault && error.action === 'split') return Number.POSITIVE_INFINITY;
-    throw error;
-  }
+async function countWindow(api: OpenedSql, window: PackedWindow): Promise<number> {
+  const page = await askBroadly(api, buildWindowCount(api.job, window, api.limits.dayEdges));
+  if (page instanceof SourceFault) return Number.POSITIVE_INFINITY;
+  const rows = readCount(page.firstRow?.['rows']);
+  if (rows !== undefined) return rows;
+  const head = Buffer.from(page.data.subarray(0, 200)).toString('utf8');
+  throw new SourceFault('INVALID_ANSWER', `the API sent no valid count of a window: ${head}`, { action: 'fail' });
 }

@@ -34,6 +34,7 @@ import type { DropFile } from '../seal-rows.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
 import { type Fetching, fetchDate } from './fetch.ts';
 import { hashedOf, noteProof, probeGroups, probeRows, probeSymbol, proofOf, recountRows } from './probe.ts';
+import { askBroadly } from './scan.ts';
 import { assertSmallLoss, CONFIRM_AFTER_MS, describeLoss, findLoss, isConfirmed } from './withdrawn.ts';
 
 /** Rows that equal the source's last counts: of the rows behind the groups for aggregating jobs. */
@@ -354,20 +355,19 @@ class Differences {
   }
 
   async #ask({ stretch, staged, source }: SuspectPair): Promise<Proof | undefined> {
-    const { limits, job, source: api, signal } = this.#api;
+    const { limits, job } = this.#api;
     const hashed = hashedOf(this.#api) ?? [];
     const window = { date: this.#stage.date, ...stretch };
     try {
-      const sql = buildHashedRows(job, window, hashed, limits.dayEdges);
-      const page = await api.ask(sql, { signal });
+      const page = await askBroadly(this.#api, buildHashedRows(job, window, hashed, limits.dayEdges));
+      // No answer, no proof: the cell is fetched again.
+      if (page instanceof SourceFault) return undefined;
       const rows = await readHashedRows(this.#stage, page, hashed);
       const isAsCounted = rows.source.idHash === source.idHash && isSameHash(rows.source.valueHash, source.valueHash);
       const isAsStaged = rows.own.idHash === staged.idHash && isSameHash(rows.own.valueHash, staged.valueHash);
       if (rows.rows !== source.rows || !isAsCounted || !isAsStaged) return undefined;
       return rows.own.idHash === rows.source.idHash ? 'ids' : 'counts';
     } catch (error) {
-      // No answer, no proof: the cell is fetched again.
-      if (error instanceof SourceFault && error.action === 'split') return undefined;
       // Bad rows give no proof either.
       if (isAboutData(error)) return undefined;
       throw error;

@@ -26,7 +26,7 @@ import type { OpenedSql } from '../../run/open-source.ts';
 import { MAX_PAGE_ROWS, type Page, SourceFault } from '../../source/source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 import { assertCountedOnce } from './custom-sql.ts';
-import { countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
+import { askBroadly, countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
 
 /**
  * Counts of raw rows by cell of each date, in as few requests as the source allows. Dates without rows are absent; dates
@@ -225,11 +225,8 @@ async function askCounts(
   span: ProbeSpan,
 ): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
   for (let odd = 1; ; odd += 1) {
-    let page: Page;
-    try {
-      page = await api.source.ask(sql, { signal: api.signal });
-    } catch (error) {
-      if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
+    const page = await askBroadly(api, sql);
+    if (page instanceof SourceFault) {
       if (span.fromDate !== span.toDate) api.limits.refusedRows ??= Number.MAX_SAFE_INTEGER;
       return undefined;
     }

@@ -9,6 +9,7 @@ import { axisOf, buildProfile, cutStretch, shareOf, usualProfile } from '../../p
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
 import { canCutBySymbol } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
+import { type Page, SourceFault } from '../../source/source.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 
 /** Tomorrow may have slightly more rows than any count that passed. */
@@ -29,6 +30,14 @@ const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
 ];
 
 type Scanned = Pick<OpenedSql, 'job' | 'limits'>;
+
+/** @returns the answer, or the refusal of a query that is too broad @throws SourceFault of any other kind */
+export async function askBroadly({ source, signal }: OpenedSql, sql: string): Promise<Page | SourceFault> {
+  return await source.ask(sql, { signal }).catch((error: unknown) => {
+    if (error instanceof SourceFault && error.action === 'split') return error;
+    throw error;
+  });
+}
 
 /** Whether several dates may be counted at once: nothing was ever refused, or so many rows fit. */
 export function countDatesAtOnce(limits: ApiLimits): number {
