@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { planWindows } from '../../src/export/trades/fetch.ts';
 import { probeDates } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { Clocks } from '../../src/plan/clocks.ts';
 import { computeLookback, listSettled } from '../../src/plan/dates.ts';
+import { packWindows } from '../../src/plan/pack.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
@@ -94,7 +94,7 @@ async function planPages(job: SqlJob, url: string) {
   const [first] = found ?? [];
   if (!first) throw new Error('the service has no rows of a settled session');
   const [date, counts] = first;
-  return { date, windows: await planWindows(limits.rowLimit, { date, windows: async () => [] }, counts) };
+  return { date, windows: packWindows(date, counts, [], limits.rowLimit) };
 }
 
 /** The raw body: the client of the worker gives only its parts. */

@@ -72,7 +72,8 @@ export async function publishDrop(
   const sealed = await ledger.validManifest(date, () => {
     isDamaged = true;
   });
-  if (sealed && !isSame(sealed, supersedes)) return { manifest: assertOwn(store, draft, sealed), won: false };
+  const isAsExpected = sealed?.revision === supersedes?.revision && sealed?.files[0].hash === supersedes?.files[0].hash;
+  if (sealed && !isAsExpected) return { manifest: assertOwn(store, draft, sealed), won: false };
   if (sealed === undefined && supersedes) throw broken(store, draft, 'the manifest of the revision to replace is gone');
   const replaced = isDamaged ? await keepDamaged(ledger, date, kept) : kept;
   const revision = replaced + 1;
@@ -217,10 +218,6 @@ async function publishDecided(
 async function readPublished(ledger: Ledger, { date, revision }: Manifest): Promise<Manifest | undefined> {
   const published = await ledger.validManifest(date);
   return published && published.revision >= revision ? published : undefined;
-}
-
-function isSame(sealed: Manifest, expected: Manifest | undefined): boolean {
-  return sealed.revision === expected?.revision && sealed.files[0].hash === expected.files[0].hash;
 }
 
 /** After the manifest of the revision is published, no worker needs these objects. */

@@ -12,7 +12,7 @@ import { EXIT_CODES } from '../../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../../core/machine.ts';
 import { formatCount } from '../../core/units.ts';
 import { FEW_PAGE_ROWS } from '../../export/trades/fetch.ts';
-import { isRefusal } from '../../export/trades/session-ends.ts';
+import { askBroadly, isRefusal } from '../../export/trades/scan.ts';
 import type { Job } from '../../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -22,7 +22,7 @@ import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { readSourceSql } from '../../run/job-sql.ts';
 import type { OpenedSource } from '../../run/open-source.ts';
-import { type Page, SourceFault } from '../../source/source.ts';
+import { SourceFault } from '../../source/source.ts';
 import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
 import { greet } from '../check.ts';
 import { type ActionResult, assertShareable, type Call, type Cli, withLedger, withSource } from '../context.ts';
@@ -262,16 +262,12 @@ function describeSkew(check: string, { source, clocks }: OpenedSource): Finding 
 
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
 async function checkNewest(check: string, opened: OpenedSource): Promise<Findings> {
-  const { calendar, clocks, signal } = opened;
+  const { calendar, clocks } = opened;
   const date = lookbackOf(opened.job, clocks.earliest(), calendar).lastSettled;
   if (opened.kind !== 'sql' || date === undefined || !clocks.isChecked) return [];
-  let page: Page;
-  try {
-    page = await opened.source.ask(buildNewest(opened.job, date, calendar), { signal });
-  } catch (error) {
-    if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
+  const page = await askBroadly(opened, buildNewest(opened.job, date, calendar), isRefusal);
+  if (page instanceof SourceFault)
     return [ok(check, 'the API did not return it; runs use the clocks and their own rows')];
-  }
   const newest = String(page.firstRow?.['newest'] ?? '');
   const [, day = '', time = ''] = /^(\S+) (\d\d:\d\d:\d\d)/.exec(newest) ?? [];
   if (day < date) {

@@ -21,7 +21,7 @@ import { openStage, type Stage } from '../../stage/stage.ts';
 import type { Staging } from '../../state/job-state.ts';
 import { assertFewPages, fetchWindows } from './fetch.ts';
 import { probeStretch } from './probe.ts';
-import { isRefusal } from './session-ends.ts';
+import { isRefusal } from './scan.ts';
 
 export interface StagedAhead {
   /** The session; null if none is going on. */

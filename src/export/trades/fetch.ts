@@ -38,21 +38,17 @@ const FEW_PAGES = 1_000;
 
 /** Stages every row that the counts promise. @throws Fault when a window finally fails, after the others are staged */
 export async function fetchDate(run: Fetching, stage: Stage, counts: DayCounts): Promise<void> {
-  const sizes: PageSizes = { short: new Set(), largest: 0 };
+  const sizes = noSizes();
   for (let isDone = false; !isDone; ) {
-    const windows = await planWindows(run.limits.rowLimit, stage, counts, mostCut(run, counts));
-    isDone = await fetchPlanned(run, stage, counts, windows, sizes);
+    const { rowLimit } = run.limits;
+    assertFewPages(stage.date, sumCounts(counts).rows, rowLimit);
+    const covered = (await stage.windows()).map(({ window }) => window);
+    const windows = packWindows(stage.date, counts, covered, rowLimit);
+    const isFull = windows.every(({ rows }) => rows <= rowLimit);
+    // Pages that end between cells with more rows than a page would not be full: their ends are asked for, many at once.
+    const planned = isFull ? windows : packWindows(stage.date, counts, covered, mostCut(run, counts));
+    isDone = await fetchWindows(run, stage, planned, counts, sizes);
   }
-}
-
-/** Stages windows of counted rows. @throws Fault when one finally fails, after the others are staged */
-export async function fetchWindows(
-  run: Fetching,
-  stage: Stage,
-  windows: readonly PackedWindow[],
-  counts: DayCounts,
-): Promise<void> {
-  await fetchPlanned(run, stage, counts, windows, { short: new Set(), largest: 0 });
 }
 
 /** Pages whose ends are asked for at once: the server sorts their rows. */
@@ -64,23 +60,6 @@ function mostCut({ limits, job }: OpenedSql, counts: DayCounts): number {
   if (axisOf(counts) === 'time' && job.source.grainSeconds === 1) return rowLimit;
   const share = refusedRows === null || dateRows === null ? 1 : passedRows / dateRows;
   return Math.max(rowLimit, Math.min(MAX_CUT_PAGES * rowLimit, sumCounts(counts).rows * share));
-}
-
-/**
- * The windows of a date at a row limit, without staged ones. Where a cell has more rows than a page, windows have as many
- * pages as may be cut at once: pages that end between such cells would not be full.
- */
-export async function planWindows(
-  limit: number,
-  stage: Pick<Stage, 'date' | 'windows'>,
-  counts: DayCounts,
-  mostRows = limit,
-): Promise<readonly PackedWindow[]> {
-  const covered = (await stage.windows()).map(({ window }) => window);
-  assertFewPages(stage.date, sumCounts(counts).rows, limit);
-  const windows = packWindows(stage.date, counts, covered, limit);
-  const isFull = windows.every(({ rows }) => rows <= limit);
-  return isFull ? windows : packWindows(stage.date, counts, covered, mostRows);
 }
 
 /**
@@ -113,17 +92,20 @@ interface PageSizes {
 /** `smaller-limit`: truncated, by a row limit that is now learnt. */
 type PageVerdict = 'whole' | 'truncated' | 'smaller-limit';
 
+const noSizes = (): PageSizes => ({ short: new Set(), largest: 0 });
+
 /**
- * Fetches and stages the windows of one plan.
+ * Fetches and stages windows of counted rows.
  * @param sizes of the pages of the whole date
  * @returns `false` if the rest is to be planned again, because a smaller row limit was found
+ * @throws Fault when one finally fails, after the others are staged
  */
-async function fetchPlanned(
+export async function fetchWindows(
   run: Fetching,
   stage: Stage,
-  counts: DayCounts,
   windows: readonly PackedWindow[],
-  sizes: PageSizes,
+  counts: DayCounts,
+  sizes = noSizes(),
 ): Promise<boolean> {
   const { source, limits, job, log, onEvent, signal } = run;
   const { date } = stage;

@@ -31,10 +31,24 @@ const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
 
 type Scanned = Pick<OpenedSql, 'job' | 'limits'>;
 
-/** @returns the answer, or the refusal of a query that is too broad @throws SourceFault of any other kind */
-export async function askBroadly({ source, signal }: OpenedSql, sql: string): Promise<Page | SourceFault> {
+/** Whether a query is too broad for the server. */
+function isTooBroad({ action }: SourceFault): boolean {
+  return action === 'split';
+}
+
+/** Whether the API refuses a query that the run can do without, rather than being down. */
+export function isRefusal(fault: SourceFault): boolean {
+  return isTooBroad(fault) || fault.code.startsWith('INVALID_');
+}
+
+/** @returns the answer, or the fault if it is one that the caller expects @throws SourceFault of any other kind */
+export async function askBroadly(
+  { source, signal }: OpenedSql,
+  sql: string,
+  isExpected = isTooBroad,
+): Promise<Page | SourceFault> {
   return await source.ask(sql, { signal }).catch((error: unknown) => {
-    if (error instanceof SourceFault && error.action === 'split') return error;
+    if (error instanceof SourceFault && isExpected(error)) return error;
     throw error;
   });
 }

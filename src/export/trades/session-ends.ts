@@ -31,7 +31,8 @@ import { buildTail } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { ExportRun } from '../../run/run.ts';
 import { readShape } from '../../seal/summary.ts';
-import { type Page, SourceFault } from '../../source/source.ts';
+import { SourceFault } from '../../source/source.ts';
+import { askBroadly, isRefusal } from './scan.ts';
 
 /** Sessions that are looked at: a habit is what most of them have. */
 const LIKE_SESSIONS = 5;
@@ -273,21 +274,9 @@ function isWholeTable({ source }: SqlJob): boolean {
 }
 
 /** The end of a session in the whole table, without the job's filter: reads few rows. */
-async function askTail({ source, job, calendar, signal }: OpenedSql, date: string): Promise<LastRows | 'refused'> {
-  try {
-    return readTail(await source.ask(buildTail(job, date, calendar), { signal }), date);
-  } catch (error) {
-    if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
-    return 'refused';
-  }
-}
-
-/** Whether the API refuses this query, rather than being down: the run can do without it. */
-export function isRefusal({ action, code }: SourceFault): boolean {
-  return action === 'split' || code.startsWith('INVALID_');
-}
-
-function readTail(page: Page, date: string): LastRows | 'refused' {
+async function askTail(api: OpenedSql, date: string): Promise<LastRows | 'refused'> {
+  const page = await askBroadly(api, buildTail(api.job, date, api.calendar), isRefusal);
+  if (page instanceof SourceFault) return 'refused';
   const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
   const [tail, late] = [Number(row?.['rows']), Number(row?.['late'])];
   if (!Number.isFinite(tail) || !Number.isFinite(late)) return 'refused';

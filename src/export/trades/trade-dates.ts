@@ -38,7 +38,8 @@ import { createDropFile } from '../seal-rows.ts';
 import type { DateSelection } from '../select-dates.ts';
 import { assertStillWhole, type CompletedDate, fetchedDate, lookbackDaysOf } from './fetched-date.ts';
 import { type CountedGroups, probeDates, probeJoined, probeRows } from './probe.ts';
-import { describeLack, isRefusal, SESSION_END_CHECK, SessionEnds } from './session-ends.ts';
+import { askBroadly, isRefusal } from './scan.ts';
+import { describeLack, SESSION_END_CHECK, SessionEnds } from './session-ends.ts';
 
 export class TradeDates implements DateSource {
   readonly #api: OpenedSql;
@@ -106,16 +107,10 @@ export class TradeDates implements DateSource {
   }
 
   async findPresent(dates: readonly string[], newestExported: string) {
-    const { source, job, signal } = this.#api;
-    let present = dates;
-    try {
-      const { firstRow } = await source.ask(buildDatesWithRows(job, dates), { signal });
-      const found: unknown = firstRow?.['dates'];
-      if (Array.isArray(found)) present = dates.filter((date) => found.includes(date));
-    } catch (error) {
-      // Too many rows to count are rows.
-      if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
-    }
+    const page = await askBroadly(this.#api, buildDatesWithRows(this.#api.job, dates), isRefusal);
+    // Too many rows to count are rows.
+    const found = page instanceof SourceFault ? dates : page.firstRow?.['dates'];
+    const present = Array.isArray(found) ? dates.filter((date) => found.includes(date)) : dates;
     const newest = [...present, newestExported].sort().at(-1) ?? '';
     // Whether the newest date is over, only the source shows.
     const unsure: string[] = [];
@@ -224,9 +219,8 @@ function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRa
   );
 }
 
-interface Counted extends Pick<CountedGroups, 'rows'> {
-  /** Of an aggregating job, if they were counted with the rows. */
-  readonly groups?: CountedGroups['groups'] | undefined;
+/** With `groups` of an aggregating job, if they were counted with the rows. */
+interface Counted extends Pick<CountedGroups, 'rows'>, Partial<Pick<CountedGroups, 'groups'>> {
   /** Dates that are counted later, each before its export. */
   readonly left: readonly string[];
 }
