@@ -233,19 +233,14 @@ function addSealed(
   { rows, statistics }: FileFacts,
 ): Pick<Quarantine, 'nulls' | 'rewritten'> {
   const nullsIn = (name: string) => statistics.find(({ column }) => column === name)?.nulls ?? 0;
-  const all = [...nulls, ...staged.nulls];
-  const unread = addRows(
-    all.filter(({ reason }) => reason !== undefined),
-    ({ column }) => nullsIn(column),
-  );
-  const sent = [...new Set(all.filter(({ reason }) => reason === undefined).map(({ column }) => column))].map(
-    (column) => {
-      const others = unread.filter((one) => one.column === column).reduce((sum, one) => sum + one.rows, 0);
-      return { column, rows: nullsIn(column) - others };
-    },
+  const all = addRows([...nulls, ...staged.nulls], ({ column }) => nullsIn(column));
+  const unread = (name: string) =>
+    all.reduce((sum, one) => sum + (one.column === name && one.reason !== undefined ? one.rows : 0), 0);
+  const counted = all.map((one) =>
+    one.reason === undefined ? { ...one, rows: nullsIn(one.column) - unread(one.column) } : one,
   );
   return {
-    nulls: [...sent, ...unread].filter((one) => one.rows > 0),
+    nulls: counted.filter((one) => one.rows > 0),
     rewritten: addRows([...rewritten, ...staged.rewritten], () => rows),
   };
 }

@@ -9,7 +9,6 @@ import { SESSION_END_SECOND } from '../../calendar/segments.ts';
 import { isSession } from '../../calendar/session.ts';
 import { type DateRange, formatWallDate } from '../../calendar/wall-clock.ts';
 import { Fault, isFault } from '../../core/errors.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
 import type { CheckResult, Manifest } from '../../ledger/manifest.ts';
 import { axisOf } from '../../plan/axis.ts';
 import { type HeldDate, TRUSTED_OFFSET_MS } from '../../plan/clocks.ts';
@@ -26,7 +25,7 @@ import {
 import type { Lack } from '../../plan/session-habit.ts';
 import { buildDatesWithRows } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
-import type { ExportRun } from '../../run/run.ts';
+import type { ExportRun, SqlRun } from '../../run/run.ts';
 import type { AuditDeps } from '../../seal/audit.ts';
 import { hurry, SourceFault } from '../../source/source.ts';
 import { secondKey } from '../../stage/count.ts';
@@ -59,12 +58,10 @@ export class TradeDates implements DateSource {
   }
 
   async open(run: ExportRun, planned: PlannedDate, restate: boolean): Promise<DateExport | NoRows | Waiting> {
-    const { engine, onEvent, state } = run;
     const { date } = planned;
     const ends = this.#ends;
-    const source = hurry(this.#api.source, planned.expiresAtMs);
-    const api = { ...this.#api, source, onEvent };
-    const { job, limits, clocks, log, signal } = api;
+    const api: SqlRun = { ...run, ...this.#api, source: hurry(this.#api.source, planned.expiresAtMs) };
+    const { job, limits, clocks, log, signal, engine, onEvent, state, source } = api;
     const counts = planned.counts ?? (await probeRows(api, date));
     if (counts.length === 0) return { missing: [] };
     ends?.note(date, counts);
@@ -97,7 +94,7 @@ export class TradeDates implements DateSource {
       ...{ ...work, stage, file },
       prove: async () => {
         const counted = await work.prove();
-        return counted && (await this.#judge(run, api, stage, counted, { restate, edge, had }));
+        return counted && (await this.#judge(api, stage, counted, { restate, edge, had }));
       },
       noteSealed: async () => {
         await state.counts(date).remove();
@@ -130,8 +127,7 @@ export class TradeDates implements DateSource {
 
   /** Whether rows that are whole by their counts can be sealed. */
   async #judge(
-    run: ExportRun,
-    api: OpenedSql,
+    api: SqlRun,
     stage: Stage,
     counted: CompletedDate,
     before: StagedBefore,
@@ -142,15 +138,15 @@ export class TradeDates implements DateSource {
     // All groups may fail the SQL's own HAVING.
     if (job.source.kind === 'aggregate' && (await stage.totals()).rows === 0 && (await stage.quarantine()).rows === 0) {
       await stage.discard();
-      await run.state.counts(date).remove();
+      await api.state.counts(date).remove();
       return { missing: [] };
     }
     ends?.note(date, counted.counts);
     const late = clocks.conflict() === undefined ? undefined : clocks.explainHold(date, true);
     if (late !== undefined) return { held: late };
-    const lack = clocks.isChecked ? await findLack(run, api, stage, ends) : undefined;
+    const lack = clocks.isChecked ? await findLack(api, stage, ends) : undefined;
     if (lack !== undefined && ends?.isOver(date) === false) return { held: describeLack(lack) };
-    const degradedReason = await explainClipped(run.ledger, api, stage, before);
+    const degradedReason = await explainClipped(api, stage, before);
     const through = await ends?.through(date);
     return { ...counted, through, degradedReason, doubts: lack && [asCheck(lack)] };
   }
@@ -291,7 +287,7 @@ async function sortDates(
 }
 
 /** What the date lacks beside like sessions. */
-async function findLack({ engine }: ExportRun, { job }: OpenedSql, stage: Stage, ends: SessionEnds | undefined) {
+async function findLack({ engine, job }: SqlRun, stage: Stage, ends: SessionEnds | undefined) {
   const { date, table } = stage;
   return await ends?.findLack(date, async () => {
     const found = await engine.rows<{ readonly symbol: string; readonly n: number; readonly last: number }>(
@@ -333,11 +329,11 @@ const NEIGHBOURS = 5;
  * @throws Fault `DATE_CLIPPED` when the opening has left too, or when a sealed date would be replaced by a part of it
  */
 async function explainClipped(
-  ledger: Ledger,
-  api: OpenedSql,
+  api: SqlRun,
   stage: Stage,
   { restate, edge, had }: StagedBefore,
 ): Promise<string | undefined> {
+  const { ledger } = api;
   const { date } = stage;
   const nowMs = api.clocks.latest();
   const days = lookbackDaysOf(api);
