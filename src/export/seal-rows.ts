@@ -95,12 +95,7 @@ export async function sealRows(run: ExportRun, stage: SealedRows, rows: Sealable
     const reason = { degraded_reason: joinReasons(draft.degraded_reason, doubt) };
     const { manifest, won } = await publishDrop(
       ledger,
-      {
-        drop: path,
-        summary: draft.summary === null ? undefined : beside.summary,
-        counts: draft.counts && beside.counts,
-        quarantine: draft.quarantine && beside.quarantine,
-      },
+      { drop: path, ...beside },
       { ...draft, ...(doubt === undefined ? {} : { condition: 'degraded', ...reason }), ...changes },
       { supersedes: sealed, signal },
     );

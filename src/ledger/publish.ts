@@ -25,7 +25,6 @@ import { hashFile } from '../core/atomic-file.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
 import {
-  COUNTS_FILENAME,
   dropFilename,
   dropsPrefix,
   fileKey,
@@ -36,9 +35,7 @@ import {
   MANIFEST_FILENAME,
   manifestKey,
   parseDatasetKey,
-  QUARANTINE_FILENAME,
   recordsPrefix,
-  SUMMARY_FILENAME,
   sealingDecisionKey,
   sealingFileKey,
   sealingPrefix,
@@ -49,7 +46,7 @@ import type { Ledger } from './ledger.ts';
 import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
 
 /**
- * @param files of the date: paths on this disk
+ * @param files of the date: paths on this disk, also of such that the draft does not name
  * @param draft all facts except those from the files and the store
  * @param options `supersedes`: the sealed revision to replace; if absent, the date must not be sealed yet
  * @returns the published manifest, and whether the drop has the bytes of our file; otherwise another worker sealed other
@@ -79,7 +76,7 @@ export async function publishDrop(
   const revision = replaced + 1;
   if (draft.table === undefined && replaced > 0) await assertNoTable(store, dataset);
   const filename = draft.table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision);
-  const contents = await describeFiles(files, filename);
+  const contents = await describeFiles(files, draft, filename);
   const ours = signManifest({
     ...draft,
     revision,
@@ -227,21 +224,21 @@ export async function cleanUp({ store, dataset }: Ledger, date: string, revision
   for (const key of keys) await store.remove(key);
 }
 
-/** The drop first. */
+/** The drop first, then what the draft names. */
 async function describeFiles(
   paths: { readonly drop: string } & { readonly [N in 'summary' | 'counts' | 'quarantine']?: string | undefined },
+  draft: ManifestDraft,
   dropName: string,
 ) {
-  const { drop, summary, counts, quarantine } = paths;
   const named = [
-    [dropName, drop],
-    [SUMMARY_FILENAME, summary],
-    [COUNTS_FILENAME, counts],
-    [QUARANTINE_FILENAME, quarantine],
+    [dropName, paths.drop],
+    [draft.summary, paths.summary],
+    [draft.counts, paths.counts],
+    [draft.quarantine?.filename, paths.quarantine],
   ] as const;
   const files: { readonly file: ManifestFile; readonly path: string }[] = [];
   for (const [filename, path] of named) {
-    if (path === undefined) continue;
+    if (!filename || path === undefined) continue;
     const { size } = await stat(path);
     files.push({ file: { filename, size, hash: `sha256:${await hashFile(path)}` }, path });
   }

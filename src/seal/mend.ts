@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hashFile } from '../core/atomic-file.ts';
 import type { Job } from '../job/job.ts';
-import { COUNTS_FILENAME, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import { COUNTS_FILENAME, fileKey, QUARANTINE_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import { countSealed } from '../stage/sealed-rows.ts';
@@ -44,18 +44,21 @@ export async function mendFiles(deps: AuditDeps, job: Job, date: string, nowMs: 
     }
     if (files.length === 0 || !files.every((name) => MENDABLE.includes(name))) return undefined;
     if (!(await ledger.fetchFile(date, manifest.files[0], drop, signal))) return undefined;
-    const lost: string[] = [];
+    let { counts } = manifest;
     let isSame = true;
     for (const { filename: name, hash } of beside.filter(({ filename }) => files.includes(filename))) {
       const isRebuilt = await rebuild(deps, job, manifest, { drop, name, path: pathOf(name) });
-      if (!isRebuilt) lost.push(name);
+      if (!isRebuilt) counts = undefined;
       isSame &&= isRebuilt && `sha256:${await hashFile(pathOf(name))}` === hash;
     }
     if (!isSame) {
-      const find = (name: string | null | undefined) => (name && !lost.includes(name) ? pathOf(name) : undefined);
-      const [summary, counts] = [find(manifest.summary), find(manifest.counts)];
-      const paths = { drop, summary, counts, quarantine: find(manifest.quarantine?.filename) };
-      const draft = { ...draftAgain(manifest, nowMs), counts: counts && manifest.counts };
+      const paths = {
+        drop,
+        summary: pathOf(SUMMARY_FILENAME),
+        counts: pathOf(COUNTS_FILENAME),
+        quarantine: pathOf(QUARANTINE_FILENAME),
+      };
+      const draft = { ...draftAgain(manifest, nowMs), counts };
       const { won } = await publishDrop(ledger, paths, draft, { supersedes: manifest, signal });
       return won ? { how: 'resealed', files } : undefined;
     }
