@@ -123,7 +123,7 @@ export function describeFailed({ redact }: Pick<ExportRun, 'redact'>, date: stri
 /** The newest drop's local file is kept for the report; the others are in the store. */
 export async function discardOldFiles(run: ExportRun, results: readonly DateResult[]): Promise<void> {
   const done = results.filter(({ status }) => status !== 'failed' && status !== 'missing').map(({ date }) => date);
-  for (const date of done.slice(0, -1)) await rm(run.state.drop(date), { force: true });
+  for (const date of done.sort().slice(0, -1)) await rm(run.state.drop(date), { force: true });
 }
 
 /** For the next run of any job with the same query. */

@@ -73,11 +73,15 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
   const turnedOut = withoutMissing({ ...plan, held }, exported.results);
   const known = await withUnmatched(run, dates, turnedOut, start.before?.conditions);
 
-  /** Updates the conditions. @param before what the export concluded: a loss that it found is still this run's news */
+  /**
+   * Updates the conditions, and saves the result on this machine for `status` and the next run.
+   * @param news results that are not saved yet @param before what the export concluded: a loss that it found is still this
+   *   run's news
+   */
   const conclude = async (
     results: readonly DateResult[],
+    news: readonly DateResult[],
     audits: RunResult['audits'],
-    isTableCurrent: boolean,
     before?: Conditions,
   ) => {
     const read = clocks.read();
@@ -90,7 +94,7 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
     const isKnown = (date: string) => concluded.get(date) === found.conditions.get(date);
     const updated = { ...found, lostBefore, knownBefore: new Set([...knownBefore].filter(isKnown)) };
     const { conditions, damaged } = updated;
-    if (!isTableCurrent) await updateTable(run);
+    if (before === undefined || news.length > 0) await updateTable(run);
     const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
     const { requests, retries, rateLimited, bytes } = source.stats;
     const result: RunResult = {
@@ -113,23 +117,17 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
       ...findShortfall(updated, plan.lookback.clipped, range),
       expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
     };
+    await state.failures.change({}, (failures) => addFailures(failures, news, result.finished_at));
+    const { question } = dates;
+    if (question !== undefined) {
+      const asked = { askedAt: result.server_time, firstWhole: plan.lookback.firstWhole };
+      await state.unavailable.change({}, (unavailable) => addUnavailable(unavailable, news, question, asked));
+    }
+    await state.known.write({ at: result.finished_at, store: result.store, conditions: result.conditions });
     return { result, updated };
   };
 
-  /** Saves the result on this machine for `status` and the next run. @param results that are new */
-  const record = async (result: RunResult, results: readonly DateResult[]) => {
-    const { finished_at: at, server_time: askedAt, store, conditions } = result;
-    await state.failures.change({}, (before) => addFailures(before, results, at));
-    const { question } = dates;
-    if (question !== undefined) {
-      const asked = { askedAt, firstWhole: plan.lookback.firstWhole };
-      await state.unavailable.change({}, (before) => addUnavailable(before, results, question, asked));
-    }
-    await state.known.write({ at, store, conditions });
-  };
-
-  const { result, updated } = await conclude(exported.results, {}, false);
-  await record(result, exported.results);
+  const { result, updated } = await conclude(exported.results, exported.results, {});
   const isDown = exported.results.some(({ error }) => error && API_DOWN_CODES.has(error.code));
   // A backfill does only what it was asked for.
   const compare = dates.audit?.bind(dates);
@@ -140,12 +138,9 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
     // Limits found while auditing are kept as well.
     const { audits, results } = await compare(run, others, exported.results).finally(() => saveLimits(run));
     const all = [...exported.results, ...results];
-    const byDate = all.toSorted((a, b) => (a.date < b.date ? -1 : 1));
-    await discardOldFiles(run, byDate);
+    await discardOldFiles(run, all);
     if (Object.keys(audits).length === 0 && results.length === 0) return result;
-    const concluded = await conclude(all, audits, results.length === 0, updated);
-    await record(concluded.result, results);
-    return concluded.result;
+    return (await conclude(all, results, audits, updated)).result;
   };
   return { result, audit };
 }
