@@ -89,9 +89,6 @@ interface PageSizes {
   largest: number;
 }
 
-/** `smaller-limit`: truncated, by a row limit that is now learnt. */
-type PageVerdict = 'whole' | 'truncated' | 'smaller-limit';
-
 const noSizes = (): PageSizes => ({ short: new Set(), largest: 0 });
 
 /**
@@ -137,12 +134,13 @@ export async function fetchWindows(
     }
     const page = await askBroadly(run, buildPage(job, window, limits.dayEdges));
     if (page instanceof SourceFault) return await split(window, page, queue);
-    const verdict = await judgePage(run, counts, window, page, sizes);
-    if (verdict === 'smaller-limit') {
+    const known = limits.rowLimit;
+    const isWhole = await isWholePage(run, counts, window, page, sizes);
+    if (limits.rowLimit < known) {
       isDone = false;
       queue.stop();
     }
-    if (verdict !== 'whole') {
+    if (!isWhole) {
       if (isDone) await split(window, undefined, queue);
       return;
     }
@@ -164,14 +162,15 @@ export async function fetchWindows(
  * come and go, and the recount finds them. The portal does not say. There a page with fewer rows than counted, or a full
  * page, has its window counted again, and only rows missing then were cut off. Nor does it name its limit: one short page may
  * have lost a row at the source; if two windows stop at the same count, and none ever brought more, that count is the limit.
+ * A limit that is found is remembered.
  */
-async function judgePage(
+async function isWholePage(
   run: Fetching,
   counts: DayCounts,
   window: PackedWindow,
   { meta, rows }: Page,
   sizes: PageSizes,
-): Promise<PageVerdict> {
+): Promise<boolean> {
   const { limits } = run;
   sizes.largest = Math.max(sizes.largest, rows);
   // Asked again after a count: other pages may have come meanwhile.
@@ -180,14 +179,11 @@ async function judgePage(
   const isFull = rows >= limits.rowLimit && !(window.exact && rows === window.rows);
   // A second page that stops at the same size shows the limit: no count is needed.
   const isCut = async () => (isShort && isLimit()) || ((isShort || isFull) && (await countWindow(run, window)) > rows);
-  if (!(meta ? meta.truncated : await isCut())) return 'whole';
+  if (!(meta ? meta.truncated : await isCut())) return true;
   const limit = meta ? Math.min(meta.row_limit, MAX_PAGE_ROWS) : isLimit() ? rows : Number.POSITIVE_INFINITY;
   if (!meta) sizes.short.add(rows);
-  if (limit < limits.rowLimit) {
-    limits.rowLimit = limit;
-    return 'smaller-limit';
-  }
-  return 'truncated';
+  limits.rowLimit = Math.min(limits.rowLimit, limit);
+  return false;
 }
 
 /**
