@@ -21,7 +21,7 @@ import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
 import { type DateSource, type ExportPlan, withHeld } from './date-source.ts';
 import { discardOldFiles, exportPlanned, saveLimits } from './export-dates.ts';
-import { finishLeftovers, mendDerived, removeLocalLeftovers, reportDamage } from './leftovers.ts';
+import { finishLeftovers, mendDerived, removeLocalLeftovers } from './leftovers.ts';
 import { type BackfillMode, type DateSelection, readStoredDates, selectDates } from './select-dates.ts';
 import { TableDates } from './server-table/table-dates.ts';
 import { SnapshotDates } from './snapshots/snapshot-dates.ts';
@@ -149,15 +149,16 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
 async function prepareExport(run: ExportRun, { mode = 'unsealed', range }: RunOptions) {
   const { ledger, state, engine } = run;
   const finished = await finishLeftovers(run);
-  const setAside = finished.setAside.map(({ date }) => date);
-  const stored = await mendDerived(run, await readStoredDates(ledger, state, setAside), setAside);
-  const { sealed, damaged } = stored;
-  reportDamage(run, damaged);
+  const stored = await readStoredDates(ledger, state);
+  const { sealed } = stored;
+  const damaged = await mendDerived(run, stored.damaged);
+  const setAside = finished.setAside.flatMap(({ date }) => (sealed.has(date) ? [date] : []));
+  const again = new Set([...damaged.keys(), ...setAside]);
   const newest = [...sealed].sort().at(-1);
   await removeLocalLeftovers(run, newest);
   if (newest !== undefined) await assertOwnDataset(run, newest);
   const before = await state.known.read();
-  const selection = selectDates(mode, stored, range, before ? Date.parse(before.at) : undefined);
+  const selection = selectDates(mode, { ...stored, again }, range, before ? Date.parse(before.at) : undefined);
   // A run that was killed after the manifest leaves a stage that is not needed, unless the date is to be restated.
   for (const date of await listStages(engine)) {
     if (sealed.has(date) && !selection.isWanted(date)) await discardStages(engine, date);

@@ -12,7 +12,6 @@ import type { ExportRun } from '../run/run.ts';
 import { mendFiles } from '../seal/mend.ts';
 import { clearSpools } from '../stage/intake.ts';
 import { attempt } from '../store/identity.ts';
-import type { StoredDates } from './select-dates.ts';
 
 /** Each takes a download of its drop, and expiring dates must not wait longer. The next runs do the rest. */
 const MAX_MENDED = 30;
@@ -60,19 +59,18 @@ export async function removeLocalLeftovers(
 }
 
 /**
- * Rebuilds missing summaries and counts, newest first, because reports compare with recent dates.
- * @param setAside dates that are exported again anyway
- * @returns the facts, without repaired damage
+ * Rebuilds missing summaries and counts, newest first, because reports compare with recent dates, and reports the sealed
+ * dates whose files still differ from their manifest.
+ * @param damaged what is wrong with them, in words @returns the same of those that are left
  * @throws StoreFault when the store's identity has changed
  */
 export async function mendDerived(
   run: ExportRun,
-  facts: StoredDates,
-  setAside: readonly string[],
-): Promise<StoredDates> {
+  damaged: ReadonlyMap<string, string>,
+): Promise<ReadonlyMap<string, string>> {
   const { state, clock, log, signal } = run;
   const mended = new Set<string>();
-  for (const date of [...facts.damaged.keys()].sort().reverse()) {
+  for (const date of [...damaged.keys()].sort().reverse()) {
     if (mended.size === MAX_MENDED) break;
     const mend = async () => {
       assertNotAborted(signal);
@@ -95,19 +93,12 @@ export async function mendDerived(
       ),
     );
   }
-  return {
-    ...facts,
-    damaged: new Map([...facts.damaged].filter(([date]) => !mended.has(date))),
-    again: new Set([...facts.again].filter((date) => !mended.has(date) || setAside.includes(date))),
-  };
-}
-
-/** Reports sealed dates whose files differ from their manifest. */
-export function reportDamage({ log }: Pick<ExportRun, 'log'>, damaged: ReadonlyMap<string, string>): void {
-  for (const [date, reason] of damaged) {
+  const left = new Map([...damaged].filter(([date]) => !mended.has(date)));
+  for (const [date, reason] of left) {
     log.error(
       { event: 'drop-damaged', date, reason },
       `${date} is damaged in the store: ${reason}. If the source still has the whole date, this run exports it again; otherwise restore the file from a backup`,
     );
   }
+  return left;
 }

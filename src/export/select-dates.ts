@@ -44,11 +44,9 @@ export interface StoredDates {
   readonly damaged: ReadonlyMap<string, string>;
 }
 
-/** @param setAside dates with a revision that was decided but cannot be published */
 export async function readStoredDates(
   ledger: Ledger,
   state: Pick<JobState, 'failures' | 'unavailable'>,
-  setAside: readonly string[] = [],
 ): Promise<StoredDates> {
   const { entries } = await ledger.conditions();
   const newest = [...entries.values()].findLast(({ revision }) => revision !== null)?.date;
@@ -61,9 +59,9 @@ export async function readStoredDates(
       const through = entries.get(date)?.through;
       return through === undefined ? [] : [{ date, through }];
     }),
-    degraded: new Set([...sealed].flatMap(([date, { condition }]) => (condition === 'degraded' ? [date] : []))),
+    degraded: new Set([...sealed.keys()].filter((date) => entries.get(date)?.condition === 'degraded')),
     failed: new Set(Object.keys((await state.failures.read()) ?? {})),
-    again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
+    again: new Set(damaged.keys()),
     damaged,
     unavailable: (await state.unavailable.read()) ?? {},
   };

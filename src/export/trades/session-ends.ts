@@ -51,10 +51,8 @@ export class SessionEnds {
   readonly #sealed: Set<string>;
   /** Sessions before it are over. */
   readonly #newestSealed: string;
-  readonly #shapes = new Map<string, TimeShape | undefined>();
-  readonly #last = new Map<string, LastRows>();
-  /** Seconds of the last rows, of whatever segment. */
-  readonly #ends = new Map<string, number>();
+  /** Of each counted date; `end`: the second of its last row, of whatever segment. */
+  readonly #counted = new Map<string, { rows: LastRows; end: number; shape: TimeShape | undefined }>();
   readonly #like = new Map<string, Promise<LikeSession | undefined>>();
   /** Place of the newest row that was seen. */
   #row: { readonly date: string; readonly second: number } | undefined;
@@ -83,9 +81,7 @@ export class SessionEnds {
     // Rows without times still show that the dates before are over.
     this.#see(date, rows ?? { newest: 0, tail: 0, late: 0 });
     if (rows === undefined) return;
-    this.#ends.set(date, counts.at(-1)?.second ?? 0);
-    this.#last.set(date, rows);
-    this.#shapes.set(date, shapeTimes(counts));
+    this.#counted.set(date, { rows, end: counts.at(-1)?.second ?? 0, shape: shapeTimes(counts) });
     if (date > this.#through && showsEnd(date, rows, false, calendar)) this.#through = date;
   }
 
@@ -111,7 +107,7 @@ export class SessionEnds {
     }
     // Where the source refuses to show anything, the clocks decide.
     if (this.#isShown(date) || (this.#tail === 'refused' && clocks.doAgree())) return undefined;
-    const newest = this.#row?.date === date ? this.#row.second : this.#last.get(date)?.newest;
+    const newest = this.#row?.date === date ? this.#row.second : this.#counted.get(date)?.rows.newest;
     // Counts by symbol or day have no times, except at the end of the session.
     const seen = !newest ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
     return `the source has ${seen}, and no rows of a later session`;
@@ -185,7 +181,7 @@ export class SessionEnds {
   }
 
   async #judge(date: string): Promise<ReturnType<typeof judgeTimes>> {
-    const today = this.#shapes.get(date);
+    const today = this.#counted.get(date)?.shape;
     const sessions = await this.#listLike(date);
     const end = this.#coveredSecond(date);
     const like = sessions.flatMap(({ times }) => (times === undefined ? [] : [cutShape(times, end)]));
@@ -205,8 +201,8 @@ export class SessionEnds {
    */
   async #usualEnd(date: string): Promise<number> {
     const { calendar } = this.#api;
-    const counted = [...this.#ends].filter(([other]) => other < date);
-    const sealed = (await this.#listLike(date, isSession)).filter((session) => !this.#ends.has(session.date));
+    const counted = [...this.#counted].flatMap(([other, { end }]) => (other < date ? [[other, end] as const] : []));
+    const sealed = (await this.#listLike(date, isSession)).filter((session) => !this.#counted.has(session.date));
     const known = [...counted, ...sealed.flatMap(({ date: other, last = 0 }) => [[other, last] as const])];
     const ends = known
       .sort(([a], [b]) => (a < b ? 1 : -1))
