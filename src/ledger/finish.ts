@@ -11,7 +11,6 @@ import { attempt } from '../store/identity.ts';
 import type { ListedObject } from '../store/store.ts';
 import { filenameOf, parseSealingKey, sealingDecisionKey, sealingPrefix, setAsidePrefix } from './layout.ts';
 import type { Ledger } from './ledger.ts';
-import type { Manifest } from './manifest.ts';
 import { carryOut, cleanUp, takeBack } from './publish.ts';
 
 /** No seal takes a day, and a clock that is off by hours, here or in the store, does no harm. */
@@ -25,8 +24,6 @@ interface Group {
 
 /** What a call of `finishSealing` did. */
 export interface Finished {
-  /** Revisions that it published. */
-  readonly published: Manifest[];
   /** Decisions that cannot be carried out; `prefix` is the key prefix of their objects now. */
   readonly setAside: (Pick<Group, 'date' | 'revision'> & { readonly reason: string; readonly prefix: string })[];
   /** Revisions that a store error or a damaged manifest kept from being finished; the next run tries again. */
@@ -50,7 +47,7 @@ export async function finishSealing(ledger: Ledger, scratch: string, nowMs: numb
     groups.set(`${date} ${revision}`, group);
     group.objects.push(object);
   }
-  const finished: Finished = { published: [], setAside: [], failed: [], removed: [] };
+  const finished: Finished = { setAside: [], failed: [], removed: [] };
   for (const group of groups.values()) {
     const { date, revision } = group;
     await attempt(
@@ -92,7 +89,6 @@ async function finishRevision(ledger: Ledger, group: Group, notes: Finished, scr
   }
   const published = await carryOut(ledger, decided, current, scratch);
   if (typeof published === 'string') return await setAside(published);
-  notes.published.push(published);
   await cleanUp(ledger, date, revision);
 }
 
