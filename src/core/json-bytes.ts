@@ -1,5 +1,5 @@
 /**
- * Finds where strings, values and rows end in JSON bytes, without parsing values. Invariant: it reads only
+ * Finds where strings and rows end in JSON bytes, without parsing values. Invariant: it reads only
  * structure, and in rows the signs of a fraction or exponent, so texts keep their original bytes. The consumer of a
  * value checks its content. Offsets are buffer offsets; an end is the offset after the last byte.
  */
@@ -109,31 +109,6 @@ function skipRow(bytes: Buffer, start: number, seen: SeenShape): number {
   throw malformed('more bytes: the answer is cut short', bytes.length, bytes);
 }
 
-export function skipValue(bytes: Buffer, at: number): number {
-  const byte = bytes[at];
-  if (byte === QUOTE) return skipString(bytes, at);
-  if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return skipNested(bytes, at);
-  let end = at;
-  while (end < bytes.length && !isDelimiter(bytes[end])) end += 1;
-  if (end === at) throw malformed('a value', at, bytes);
-  return end;
-}
-
-/** End of the object or array that begins at `start`. It only counts brackets: the engine checks the content. */
-function skipNested(bytes: Buffer, start: number): number {
-  let depth = 0;
-  for (let at = start; at < bytes.length; at += 1) {
-    const byte = bytes[at];
-    if (byte === QUOTE) at = skipString(bytes, at) - 1;
-    else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
-    else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
-      depth -= 1;
-      if (depth === 0) return at + 1;
-    }
-  }
-  throw malformed('more bytes: the answer is cut short', bytes.length, bytes);
-}
-
 export function skipString(bytes: Buffer, start: number): number {
   if (bytes[start] !== QUOTE) throw malformed('a string', start, bytes);
   for (let at = start + 1; at < bytes.length; at += 1) {
@@ -148,18 +123,6 @@ export function skipSpace(bytes: Buffer, start: number): number {
   let at = start;
   while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at += 1;
   return at;
-}
-
-function isDelimiter(byte: number | undefined): boolean {
-  return (
-    byte === COMMA ||
-    byte === CLOSE_OBJECT ||
-    byte === CLOSE_ARRAY ||
-    byte === 0x20 ||
-    byte === 0x0a ||
-    byte === 0x0d ||
-    byte === 0x09
-  );
 }
 
 export function malformed(expected: string, at: number, bytes: Buffer): SyntaxError {

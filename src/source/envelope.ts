@@ -12,7 +12,6 @@ import {
   type RowBytes,
   skipSpace,
   skipString,
-  skipValue,
   type WalkedRows,
   walkRows,
 } from '../core/json-bytes.ts';
@@ -23,16 +22,17 @@ interface Envelope extends JsonRows {
   readonly members: Readonly<Record<string, unknown>>;
 }
 
-const COMMA = 0x2c;
+const QUOTE = 0x22;
 const COLON = 0x3a;
 const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 /** Not allowed in front of JSON, but some gateways send it (RFC 8259, section 8.1). */
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * Largest value that is parsed into JavaScript values, which take many times as much memory. The answer to a count is
+ * Largest row that is parsed into JavaScript values, which take many times as much memory. The answer to a count is
  * one row; fifteen dates with rows in every second have a quarter of this size.
  */
 const MAX_PARSED_BYTES = 64 * 1024 ** 2;
@@ -42,67 +42,57 @@ const MAX_OTHER_BYTES = 1024 ** 2;
 /** A window may have grown since it was counted, and is split then; twice as many rows are no page of it. */
 const MAX_WALKED_ROWS = 2 * MAX_PAGE_ROWS;
 
-/** @throws SyntaxError if the body is not one JSON object with an array `data`; the message names the byte */
+/** @throws SyntaxError if the body is not one JSON object with an array `data` */
 export function readEnvelope(body: Uint8Array): Envelope {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  const members: Record<string, unknown> = {};
-  let otherBytes = 0;
-  let rows = 0;
-  const countRow = ({ start }: RowBytes) => {
-    rows += 1;
-    if (rows > MAX_WALKED_ROWS) throw malformed(`at most ${MAX_PAGE_ROWS} rows`, start, bytes);
-  };
-  let data: (WalkedRows & { readonly start: number }) | undefined;
-  let at = skipSpace(bytes, bytes.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0);
-  if (bytes[at] !== OPEN_OBJECT) throw malformed('an object', at, bytes);
-  at = skipSpace(bytes, at + 1);
-  while (bytes[at] !== CLOSE_OBJECT) {
-    const keyEnd = skipString(bytes, at);
-    const key = parse(bytes, at, keyEnd) as string;
-    at = skipSpace(bytes, keyEnd);
-    if (bytes[at] !== COLON) throw malformed('":"', at, bytes);
-    at = skipSpace(bytes, at + 1);
-    if (key === 'data') {
-      if (data) throw malformed('one "data" member only', at, bytes);
-      if (bytes[at] !== OPEN_ARRAY) throw malformed('"data" to be an array', at, bytes);
-      data = { start: at, ...walkRows(bytes, at, countRow) };
-      at = data.end;
-    } else {
-      const end = skipValue(bytes, at);
-      otherBytes += key.length + end - at;
-      if (otherBytes > MAX_OTHER_BYTES) throw malformed(`at most ${MAX_OTHER_BYTES} bytes beside "data"`, at, bytes);
-      members[key] = parse(bytes, at, end);
-      at = end;
-    }
-    at = skipSpace(bytes, at);
-    if (bytes[at] === COMMA) {
-      at = skipSpace(bytes, at + 1);
-      if (bytes[at] === CLOSE_OBJECT) throw malformed('a member after ","', at, bytes);
-    } else if (bytes[at] !== CLOSE_OBJECT) throw malformed('"," or "}"', at, bytes);
+  const begin = bytes.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
+  let data: FoundRows | undefined;
+  let dataBytes = 0;
+  let depth = 0;
+  for (let at = begin; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === QUOTE) {
+      const end = skipString(bytes, at);
+      const colon = skipSpace(bytes, end);
+      if (depth === 1 && bytes[colon] === COLON && JSON.parse(bytes.toString('utf8', at, end)) === 'data') {
+        if (data) throw malformed('one "data" member only', at, bytes);
+        data = findRows(bytes, skipSpace(bytes, colon + 1));
+        dataBytes = data.end - data.start;
+        at = data.end - 1;
+      } else at = end - 1;
+    } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth -= 1;
+    if (at - begin - dataBytes > MAX_OTHER_BYTES)
+      throw malformed(`at most ${MAX_OTHER_BYTES} bytes beside "data"`, at, bytes);
   }
-  const end = skipSpace(bytes, at + 1);
-  if (end !== bytes.length) throw malformed('the end of the answer', end, bytes);
   if (!data) throw malformed('a member "data" with an array', bytes.length, bytes);
-  return {
-    data: bytes.subarray(data.start, data.end),
-    rows: data.rows,
-    shape: data.shape,
-    firstRow: data.rows > 0 ? readFirstRow(bytes, data.start) : undefined,
-    members,
-  };
+  const { start, end, rows, shape, first } = data;
+  // The parser judges what was only walked through: everything but the rows.
+  const others = `${bytes.toString('utf8', begin, start)}[]${bytes.toString('utf8', end)}`;
+  const { data: _, ...members } = JSON.parse(others) as Record<string, unknown>;
+  return { data: bytes.subarray(start, end), rows, shape, firstRow: first && readRow(bytes, first), members };
 }
 
-function readFirstRow(bytes: Buffer, start: number): Record<string, unknown> | undefined {
-  const from = skipSpace(bytes, start + 1);
-  return tryParseJson(readText(bytes, from, skipValue(bytes, from))) as Record<string, unknown> | undefined;
+interface FoundRows extends WalkedRows {
+  readonly start: number;
+  readonly first: RowBytes | undefined;
 }
 
-function parse(bytes: Buffer, start: number, end: number): unknown {
-  return JSON.parse(readText(bytes, start, end)) as unknown;
+/** @param start of the value of `data` */
+function findRows(bytes: Buffer, start: number): FoundRows {
+  if (bytes[start] !== OPEN_ARRAY) throw malformed('"data" to be an array', start, bytes);
+  let rows = 0;
+  let first: RowBytes | undefined;
+  const walked = walkRows(bytes, start, (row) => {
+    rows += 1;
+    if (rows > MAX_WALKED_ROWS) throw malformed(`at most ${MAX_PAGE_ROWS} rows`, row.start, bytes);
+    first ??= row;
+  });
+  return { ...walked, start, first };
 }
 
-function readText(bytes: Buffer, start: number, end: number): string {
+function readRow(bytes: Buffer, { start, end }: RowBytes): Record<string, unknown> | undefined {
   if (end - start > MAX_PARSED_BYTES)
     throw new SyntaxError(`a value at byte ${start} has ${end - start} bytes, ${MAX_PARSED_BYTES} at most`);
-  return bytes.toString('utf8', start, end);
+  return tryParseJson(bytes.toString('utf8', start, end)) as Record<string, unknown> | undefined;
 }
