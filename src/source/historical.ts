@@ -22,11 +22,10 @@ export function createHistoricalSource(options: HistoricalOptions, around: Surro
   const { send, ...client } = createRequester(options, around);
   let lookbackDays: number | undefined;
   let isCapped = false;
-  const ask: Source['ask'] = async (sql, { testMode, signal, urgent } = {}) => {
+  const ask: Source['ask'] = async (sql, { testMode, signal } = {}) => {
     const page = await send({
       body: { api_key: apiKey, sql, ...(testMode ? { test_mode: true } : {}) },
       signal,
-      urgent,
       about: { sql },
       read: (status, body) => (status >= 200 && status <= 299 ? readPage(body, expectsMeta) : undefined),
       judge: (status, body, retryAfterMs) => judgeFailure(status, body, retryAfterMs, sql),

@@ -1,8 +1,8 @@
 /**
  * The request budget of a key. Invariant: request starts keep the pace of the budget, however long the answers take,
  * across all processes that share a state folder or, through Redis, across machines. A single 429 widens the spacing a
- * little, repeated ones lower the rate for a few starts. Each process has one FIFO queue for urgent requests and one for
- * the others; the head of each queue reserves the next start in a shared cell. Time comes from a `Clock`.
+ * little, repeated ones lower the rate for a few starts. The requests of a process wait in one
+ * line, whose head reserves the next start in a shared cell. Time comes from a `Clock`.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -22,7 +22,6 @@ import {
   slowDown,
   UNUSED,
 } from './pace/reservations.ts';
-import type { AskOptions } from './source.ts';
 
 /** A server that asks for a longer wait is down: with this cap, the caller's retries end sooner. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
@@ -52,18 +51,11 @@ export async function openPacer(name: BudgetName, options: PacerOptions): Promis
   return createCellPacer(clock, pace, cell);
 }
 
-interface Queue {
-  /** Identifies the queue's reservation. */
-  readonly id: string;
-  readonly urgent: boolean;
-  /** Resolves when the last caller has started or left. */
-  tail: Promise<void>;
-}
-
 export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell) {
-  const process = randomBytes(6).toString('hex');
-  const plain: Queue = { id: `${process}-plain`, urgent: false, tail: Promise.resolve() };
-  const urgent: Queue = { id: `${process}-urgent`, urgent: true, tail: Promise.resolve() };
+  /** Identifies the reservation of this process. */
+  const id = randomBytes(6).toString('hex');
+  /** Resolves when the last caller has started or left. */
+  let tail: Promise<void> = Promise.resolve();
   let known: Pick<PaceState, 'spacing' | 'slowdown'> = UNUSED;
 
   const update = <Result>(change: (state: PaceState, nowMs: number) => { state: PaceState; result: Result }) =>
@@ -73,12 +65,12 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell) {
       return changed;
     });
 
-  const waitForStart = async (queue: Queue, signal: AbortSignal | undefined) => {
+  const waitForStart = async (signal: AbortSignal | undefined) => {
     try {
       for (;;) {
         signal?.throwIfAborted();
         const waitMs = await update((state, nowMs) => {
-          const reserved = reserve(state, queue, pace, nowMs);
+          const reserved = reserve(state, id, pace, nowMs);
           return { state: reserved.state, result: reserved.waitMs };
         });
         if (waitMs === 0) return;
@@ -86,7 +78,7 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell) {
       }
     } catch (error) {
       // The original error matters more than a failed cancel; a reservation that stays costs others one slot.
-      await update((state) => ({ state: cancel(state, queue.id), result: undefined })).catch(() => undefined);
+      await update((state) => ({ state: cancel(state, id), result: undefined })).catch(() => undefined);
       throw error;
     }
   };
@@ -96,11 +88,10 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell) {
      * Resolves when the next request may start. Callers in one process are served in order; processes take turns.
      * @throws Fault if the shared budget cannot be stored: no request is ever sent unpaced
      */
-    async acquire({ urgent: isUrgent = false, signal }: Pick<AskOptions, 'urgent' | 'signal'> = {}): Promise<void> {
+    async acquire(signal?: AbortSignal): Promise<void> {
       signal?.throwIfAborted();
-      const queue = isUrgent ? urgent : plain;
-      const start = queue.tail.then(() => waitForStart(queue, signal));
-      queue.tail = start.catch(() => undefined);
+      const start = tail.then(() => waitForStart(signal));
+      tail = start.catch(() => undefined);
       // An aborted caller is released at once, even if others are ahead; its turn then uses no budget.
       await (signal ? untilAborted(start, signal) : start);
     },

@@ -60,7 +60,7 @@ export interface Surroundings {
 }
 
 /** One request, and how to read its answers. */
-export interface SourceCall<Answer> extends Pick<AskOptions, 'signal' | 'urgent'> {
+export interface SourceCall<Answer> extends Pick<AskOptions, 'signal'> {
   /** Default: the entry point's. */
   readonly url?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -134,9 +134,9 @@ export function createRequester(options: RequesterOptions, { clock, pacer, log }
 
   /** Sends at the pace, with retries. @throws SourceFault */
   const send = async <Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer> => {
-    const { signal, urgent, about } = call;
+    const { signal, about } = call;
     for (let attempt = 1; ; attempt += 1) {
-      await orInterrupted(signal, pacer.acquire({ signal, urgent }));
+      await orInterrupted(signal, pacer.acquire(signal));
       const started = clock.now();
       const answer = await exchange(call);
       if (!('fault' in answer)) {

@@ -60,14 +60,13 @@ export function createSnapshotClient(
     symbol: string,
     date: string | undefined,
     filter: ChainFilter,
-    { signal, urgent }: Pick<AskOptions, 'signal' | 'urgent'>,
+    { signal }: Pick<AskOptions, 'signal'>,
   ) => {
     const call = request(symbol, date, filter);
     const about = Object.values(call.about).join();
     return await send<SnapshotAnswer>({
       ...call,
       signal,
-      urgent,
       read: (status, body) => {
         const reason = readMissing(status, body, isKnown);
         if (reason !== undefined) return { kind: 'missing', rows: 0, reason };
@@ -87,7 +86,7 @@ export function createSnapshotClient(
     /** Costs one request, more with retries. @throws SourceFault whose action is `split` if a narrower filter may help */
     ask: async (
       { symbol, date, filter = {} }: { readonly symbol: string; readonly date: string; readonly filter?: ChainFilter },
-      askOptions: Pick<AskOptions, 'signal' | 'urgent'> = {},
+      askOptions: Pick<AskOptions, 'signal'> = {},
     ): Promise<SnapshotAnswer> => await ask(symbol, date, filter, askOptions),
     /** The cheapest request that shows whether the endpoint answers, and its clock. @throws SourceFault */
     greet: async (symbol: string, signal?: AbortSignal): Promise<void> => {

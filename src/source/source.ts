@@ -55,8 +55,6 @@ export interface AskOptions {
   readonly signal?: AbortSignal | undefined;
   /** Requests sample rows; the server does not query its database. */
   readonly testMode?: boolean | undefined;
-  /** A date is about to expire: goes before requests that are not urgent, in this process and in others. */
-  readonly urgent?: boolean | undefined;
 }
 
 export interface Source {
@@ -87,25 +85,3 @@ export const API_DOWN_CODES: ReadonlySet<string> = new Set([
   'INTERNAL_ERROR',
   'RATE_LIMITED',
 ]);
-
-/** One night's work and a retry: a date that expires later can wait. */
-const URGENT_MS = 24 * 3_600_000;
-
-interface Asked<Question, Answer> {
-  ask(question: Question, options?: AskOptions): Promise<Answer>;
-  serverNow(): number;
-}
-
-/** The source, with urgent requests once the date expires soon. */
-export function hurry<Question, Answer, Source extends Asked<Question, Answer>>(
-  source: Source & Asked<Question, Answer>,
-  expiresAtMs: number,
-): Source {
-  return {
-    ...source,
-    ask: (question: Question, options?: AskOptions) => {
-      const isUrgent = expiresAtMs - source.serverNow() < URGENT_MS;
-      return source.ask(question, { ...options, urgent: isUrgent || options?.urgent === true });
-    },
-  };
-}

@@ -90,12 +90,12 @@ describe('the pace', () => {
     await pacer.acquire();
     const controller = new AbortController();
     const head = pacer.acquire();
-    const stopped = pacer.acquire({ signal: controller.signal });
+    const stopped = pacer.acquire(controller.signal);
     const next = pacer.acquire();
     controller.abort(new Error('stop'));
     // Time stands still: nobody runs the clock.
     await expect(stopped).rejects.toThrow('stop');
-    await expect(pacer.acquire({ signal: AbortSignal.abort(new Error('late')) })).rejects.toThrow('late');
+    await expect(pacer.acquire(AbortSignal.abort(new Error('late')))).rejects.toThrow('late');
     await clock.run(Promise.all([head, next]));
     expect(clock.now() - began).toBeCloseTo(2 * INTERVAL_MS, 0);
   });
@@ -252,7 +252,7 @@ async function askJitteryServer(seed: number, jitterMs: number) {
 }
 
 describe('turns between processes', () => {
-  type Starter = { readonly name: string; readonly urgent?: boolean; readonly count: number; readonly at?: number };
+  type Starter = { readonly name: string; readonly count: number; readonly at?: number };
 
   /** Each starter is a process of its own before one budget. @returns their names in the order of the starts */
   async function order(starters: readonly Starter[]): Promise<readonly string[]> {
@@ -260,11 +260,11 @@ describe('turns between processes', () => {
     const cell = createMemoryCell(clock);
     const pace = paceOf(BUDGETS.historical, MAX_RETRY_AFTER_MS);
     const starts: { readonly name: string; readonly at: number }[] = [];
-    const act = async ({ name, urgent = false, count, at = 0 }: Starter) => {
+    const act = async ({ name, count, at = 0 }: Starter) => {
       const pacer = createCellPacer(clock, pace, cell);
       await clock.sleep(at);
       for (let i = 0; i < count; i += 1) {
-        await pacer.acquire({ urgent });
+        await pacer.acquire();
         starts.push({ name, at: clock.now() });
       }
     };
@@ -293,35 +293,6 @@ describe('turns between processes', () => {
     ]);
     expect(names.slice(0, 11)).not.toContain('late');
     expect(names.slice(11, 14)).toContain('late');
-  });
-
-  test('go to urgent requests first, and one in four to the others, who take it in turn', async () => {
-    const names = await order([
-      { name: 'a', count: 10 },
-      { name: 'b', count: 10 },
-      { name: 'urgent', urgent: true, count: 21, at: 1_500 },
-    ]);
-    // The urgent one came while the second start was waited for.
-    const contended = names.slice(names.indexOf('urgent'), names.lastIndexOf('urgent') + 1);
-    expect(contended.filter((name) => name === 'urgent')).toHaveLength(21);
-    for (let i = 0; i + 4 <= contended.length; i += 1)
-      expect(contended.slice(i, i + 4).filter((name) => name !== 'urgent')).toHaveLength(1);
-    const others = contended.filter((name) => name !== 'urgent');
-    expect(Math.abs(others.filter((name) => name === 'a').length - others.length / 2)).toBeLessThanOrEqual(1);
-    expect(names.indexOf('urgent')).toBeLessThanOrEqual(2);
-  });
-
-  test('of one process go to its urgent requests before those that wait longer', async () => {
-    const clock = createFakeClock({ waiting: 'all' });
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const order: string[] = [];
-    const take = async (name: string, urgent: boolean) => {
-      await pacer.acquire({ urgent });
-      order.push(name);
-    };
-    const plain = ['p1', 'p2', 'p3'].map((name) => take(name, false));
-    await clock.run(Promise.all([...plain, take('u1', true), take('u2', true)]));
-    expect(order).toEqual(['p1', 'u1', 'u2', 'p2', 'p3']);
   });
 });
 
@@ -451,9 +422,7 @@ describe('a budget in a folder', () => {
     const state = JSON.parse(await readFile(join(path, states.at(-1) ?? ''), 'utf8')) as Record<string, unknown>;
     const ghosts = [-60_000, -30_000, -1_000].map((byMs) => ({
       id: `ghost ${byMs}`,
-      urgent: true,
       at: clock.now() + byMs,
-      overtaken: 0,
     }));
     await writeFile(join(path, '999.json'), JSON.stringify({ ...state, reservations: ghosts }));
     const began = clock.now();

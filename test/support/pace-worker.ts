@@ -19,7 +19,7 @@ export interface PaceWorkerOptions {
 /** `open`: the budget to use from now on. `take`: so many starts, one after the other. `slowDown`: a 429 that asked for this pause. */
 export type PaceCommand =
   | { readonly open: PaceWorkerOptions }
-  | { readonly take: number; readonly urgent?: boolean }
+  | { readonly take: number }
   | { readonly slowDownMs: number };
 
 export type PaceEvent =
@@ -50,7 +50,7 @@ async function follow(command: PaceCommand): Promise<void> {
   else {
     for (let i = 0; i < command.take; i += 1) {
       readAt = 0;
-      await pacer?.acquire({ urgent: command.urgent ?? false });
+      await pacer?.acquire();
       // Redis decides by its own clock.
       say({ event: 'start', at: readAt || systemClock.now() });
     }

@@ -26,7 +26,7 @@ import type { OpenedSql } from '../../run/open-source.ts';
 import type { SqlRun } from '../../run/run.ts';
 import type { AuditDeps } from '../../seal/audit.ts';
 import { readCounts } from '../../seal/counts-file.ts';
-import { API_DOWN_CODES, hurry } from '../../source/source.ts';
+import { API_DOWN_CODES } from '../../source/source.ts';
 import { countSealed, type DropRows } from '../../stage/sealed-rows.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import type { AuditRecord } from '../../state/documents.ts';
@@ -312,17 +312,16 @@ interface SealedCounts {
  * @throws Fault; the sealed date stays as it is
  */
 async function repairDate(
-  calm: SqlRun,
+  run: SqlRun,
   rule: SqlJob['audit'],
   sealed: SealedCounts,
   now: DayCounts,
   moved: DayCounts | undefined,
   since: string,
 ) {
-  const { engine, state, signal, ledger, job } = calm;
+  const { engine, state, signal, ledger, job } = run;
   const { manifest, before } = sealed;
   const { date } = manifest;
-  const run: SqlRun = { ...calm, source: hurry(calm.source, expiresAt(date)) };
   const begun = beginDate(run);
   const path = `${state.drop(date)}.audited`;
   const drop = { path, extraFields: manifest.extra_columns, symbols: listSymbols(before, now) };

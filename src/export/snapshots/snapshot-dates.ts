@@ -16,7 +16,7 @@ import { assertNotFuture, expiresAt, sealsFrom } from '../../plan/dates.ts';
 import type { OpenedSnapshots } from '../../run/open-source.ts';
 import type { ExportRun, Run } from '../../run/run.ts';
 import type { SnapshotAnswer } from '../../source/snapshot.ts';
-import { hurry, SourceFault } from '../../source/source.ts';
+import { SourceFault } from '../../source/source.ts';
 import { countByStrike, listRoots } from '../../stage/count.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import { findSplitKey } from '../../stage/window-conflicts.ts';
@@ -86,15 +86,14 @@ export class SnapshotDates implements DateSource {
     };
   }
 
-  async open(run: ExportRun, { date, pages, expiresAtMs }: PlannedDate): Promise<DateExport> {
-    const { job, clocks, signal } = this.#opened;
-    const source = hurry(this.#opened.source, expiresAtMs);
+  async open(run: ExportRun, { date, pages }: PlannedDate): Promise<DateExport> {
+    const { job, source, clocks, signal } = this.#opened;
     const isEarly = clocks.earliest() < clocks.settledAt(date);
     // What an earlier run staged may be from before the close.
     const stage = await openStage(run.engine, job, date, source.url, { isEmpty: isEarly });
     const { rows: staged } = await stage.totals();
     run.onEvent({ kind: 'date', date, rows: undefined, staged, pages });
-    const fetching = { ...this.#opened, source, onEvent: run.onEvent };
+    const fetching = { ...this.#opened, onEvent: run.onEvent };
     let fetched: Fetched = NOTHING;
     let rounds = 0;
     const before = isEarly ? (await run.ledger.dates()).findLast((other) => other < date) : undefined;

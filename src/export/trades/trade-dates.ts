@@ -27,7 +27,7 @@ import { buildDatesWithRows } from '../../plan/statement.ts';
 import type { OpenedSql } from '../../run/open-source.ts';
 import type { ExportRun, SqlRun } from '../../run/run.ts';
 import type { AuditDeps } from '../../seal/audit.ts';
-import { hurry, SourceFault } from '../../source/source.ts';
+import { SourceFault } from '../../source/source.ts';
 import { secondKey } from '../../stage/count.ts';
 import { openStage, type Stage } from '../../stage/stage.ts';
 import type { DateResult } from '../../state/run-result.ts';
@@ -60,7 +60,7 @@ export class TradeDates implements DateSource {
   async open(run: ExportRun, planned: PlannedDate, restate: boolean): Promise<DateExport | NoRows | Waiting> {
     const { date } = planned;
     const ends = this.#ends;
-    const api: SqlRun = { ...run, ...this.#api, source: hurry(this.#api.source, planned.expiresAtMs) };
+    const api: SqlRun = { ...run, ...this.#api };
     const { job, limits, clocks, log, signal, engine, onEvent, state, source } = api;
     const counts = planned.counts ?? (await probeRows(api, date));
     if (counts.length === 0) return { missing: [] };

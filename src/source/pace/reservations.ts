@@ -1,5 +1,5 @@
 /**
- * Decides who starts the next request of a shared budget, and when. Pure: the caller passes the time. A queue reserves
+ * Decides who starts the next request of a shared budget, and when. Pure: the caller passes the time. A process reserves
  * a place in the line, sleeps until its time, checks again and starts. Invariant: starts are at least an interval
  * apart, except for a burst that the budget grants. An unused reservation costs the others one slot, because its time
  * passes. An impossible state (the clock was set, the file was edited) costs one interval.
@@ -64,23 +64,18 @@ const SPACING_STEP = 0.02;
 const MAX_SPACING = 1.1;
 /** After this many starts without a 429, about three nights, the spacing gives a step back: networks change. */
 const STARTS_TO_NARROW = 2_000;
-/** How often urgent requests may overtake the same other request: three starts in four are urgent while others wait. */
-const MAX_OVERTAKEN = 3;
 /** A reservation not used this long after its time is dropped: its process may be busy, stopped or dead. */
 const LATE_MS = 100;
 /** How often those behind a late reservation check again. */
 const POLL_MS = 10;
-/** Maximum length of the line: with a thousand queues the last one would wait for a quarter of an hour. */
+/** Maximum length of the line: with a thousand processes the last one would wait for a quarter of an hour. */
 const MAX_RESERVATIONS = 1_000;
 
 const reservationSchema = z.object({
-  /** The queue that made it. */
+  /** The process that made it. */
   id: z.string(),
-  urgent: z.boolean(),
   /** When its owner checks again. */
   at: z.number(),
-  /** How many urgent requests have overtaken it. */
-  overtaken: z.int().nonnegative(),
 });
 
 const stateSchema = z.object({
@@ -167,7 +162,7 @@ export function settle(found: PaceState | undefined, pace: Pace, nowMs: number):
     paced_until: isTrue ? state.paced_until : nowMs + intervalOf(state, pace) + savedMs(pace),
     blocked_until: isBlockTrue ? state.blocked_until : 0,
     limited_at: Math.min(state.limited_at, nowMs),
-    // A queue that is dropped by mistake, because the clock was set, reserves again at its next check.
+    // A process that is dropped by mistake, because the clock was set, reserves again at its next check.
     reservations: isTrue ? state.reservations : [],
   };
 }
@@ -178,11 +173,12 @@ export function settle(found: PaceState | undefined, pace: Pace, nowMs: number):
  */
 export function reserve(
   state: PaceState,
-  { id, urgent }: Pick<Reservation, 'id' | 'urgent'>,
+  id: string,
   pace: Pace,
   nowMs: number,
 ): { readonly state: PaceState; readonly waitMs: number } {
-  const line = putInLine(dropLate(state.reservations, id, nowMs), { id, urgent, at: nowMs, overtaken: 0 });
+  const inTime = dropLate(state.reservations, id, nowMs);
+  const line = inTime.some((each) => each.id === id) ? inTime : [...inTime, { id, at: nowMs }];
   const place = line.findIndex((reservation) => reservation.id === id);
   const startMs = timeOfPlace(state, pace, nowMs, place);
   if (place === 0 && startMs <= nowMs) {
@@ -235,14 +231,6 @@ export function slowDown(
 function dropLate(line: readonly Reservation[], id: string, nowMs: number): readonly Reservation[] {
   const inTime = line.findIndex((reservation) => reservation.id === id || nowMs <= reservation.at + LATE_MS);
   return inTime === -1 ? [] : line.slice(inTime);
-}
-
-/** Appends to the line; an urgent reservation goes before the first other one that can still be overtaken. */
-function putInLine(line: readonly Reservation[], mine: Reservation): readonly Reservation[] {
-  if (line.some(({ id }) => id === mine.id)) return line;
-  const overtaken = mine.urgent ? line.findIndex((each) => !each.urgent && each.overtaken < MAX_OVERTAKEN) : -1;
-  if (overtaken === -1) return [...line, mine];
-  return line.flatMap((each, at) => (at === overtaken ? [mine, { ...each, overtaken: each.overtaken + 1 }] : [each]));
 }
 
 /** When the reservation at this place starts, if all before it start in time. */
