@@ -183,34 +183,25 @@ async function removeIfPresent(path: string): Promise<void> {
 /**
  * Creates `folder` and its missing parents, without making them durable. Idempotent. Not `mkdir({ recursive: true })`: where
  * the system answers ENOENT for a parent that exists (/proc, some network mounts), Node loops forever on a thread that
- * cannot be stopped. Each folder of the path is tried twice at most.
+ * cannot be stopped.
  * @returns the outermost folder that was created; `undefined` when all existed
  * @throws the system error, also when a file or a dangling link has the name
  */
 export async function makeFolder(folder: string): Promise<string | undefined> {
-  try {
-    return (await createFolder(folder)) ? folder : undefined;
-  } catch (error) {
-    const parent = dirname(folder);
-    if (!hasErrorCode(error, 'ENOENT') || parent === folder) throw error;
-    const outermost = await makeFolder(parent);
-    const isMade = await createFolder(folder);
-    return outermost ?? (isMade ? folder : undefined);
-  }
-}
-
-/** Error codes that a folder which already exists can cause. */
-const TAKEN = ['EEXIST', 'EISDIR', 'EROFS'] as const;
-
-/** `false` when the folder already exists. */
-async function createFolder(folder: string): Promise<boolean> {
+  if (await isFolder(folder)) return undefined;
+  const parent = dirname(folder);
+  const outermost = await stat(parent).then(
+    () => undefined,
+    () => makeFolder(parent),
+  );
   try {
     await mkdir(folder);
-    return true;
   } catch (error) {
-    if (hasErrorCode(error, ...TAKEN) && (await isFolder(folder))) return false;
+    // Another process was faster.
+    if (hasErrorCode(error, 'EEXIST') && (await isFolder(folder))) return outermost;
     throw error;
   }
+  return outermost ?? folder;
 }
 
 /** `false` also when `stat` fails: the caller's `mkdir` error says more than the `stat` error. */
