@@ -17,7 +17,16 @@ import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/pack.ts';
 import { asCells, type CountOptions, cellKey, countRepeats, countReplaced, countStaged, countTotals } from './count.ts';
 import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
-import { type ExtraField, listExtraFields, OddPage, type OddRows } from './odd-page.ts';
+import {
+  assertColumns,
+  describeBadRow,
+  type ExtraField,
+  isPlainPage,
+  listExtraFields,
+  OddPage,
+  type OddRows,
+  refusePage,
+} from './odd-page.ts';
 import { countAllowed, QuarantineTable, quarantineName, type StagedPages, tooManyBadRows } from './quarantine.ts';
 import { CarriedRows, type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
@@ -31,7 +40,6 @@ import {
   stageTablePrefix,
   WINDOW_COLUMN,
 } from './stage-table.ts';
-import { assertColumns, describeBadRow, isPlainPage, readShape, refusePage } from './staged-page.ts';
 
 /** Maximum fields outside the contract in one answer; with more it is treated as garbage. */
 const MAX_EXTRA_FIELDS = 64;
@@ -127,7 +135,7 @@ export class Stage implements StagedTable {
   async #load(name: string, page: JsonRows): Promise<void> {
     let cause: unknown;
     try {
-      if (isPlainPage(this.job, page, readShape(page))) {
+      if (isPlainPage(this.job, page)) {
         await this.#addFields(name, page, Object.keys(page.firstRow ?? {}));
         return await this.#intake.put(name, page.data);
       }

@@ -47,7 +47,7 @@ const foundSchema = z.object({
   rowLimit: z.int().positive().max(MAX_PAGE_ROWS).default(ASSUMED_ROW_LIMIT),
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
   axis: z.enum(['time', 'symbol']).nullable().default(null),
-  /** `closed` if the server refuses windows without a first or last second; see `plan/window-condition.ts`. */
+  /** `closed` if the server refuses windows without a first or last second; see `plan/statement.ts`. */
   dayEdges: z.enum(['open', 'closed']).default('open'),
   /** Rows of the last date that was fully counted; `null` before the first. */
   dateRows: rowsSchema.max(MAX_DATE_ROWS).nullable().default(null),
