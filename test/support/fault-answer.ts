@@ -30,8 +30,6 @@ export function breakAnswer(fault: Fault, answer: WholeAnswer): WholeAnswer | un
     case 'garble':
       if (fault.how === 'bytes') return body.length > 0 ? { ...answer, body: flipBits(body, fault) } : undefined;
       return { ...answer, headers: { ...headers, 'content-encoding': 'gzip' }, body: readPlain(answer) };
-    case 'alter':
-      return rewrite(answer, (text) => alterDigit(text, fault.seed));
     case 'count':
       return rewrite(answer, (text) => replaceCount(text, fault));
     case 'shorten':
@@ -139,16 +137,6 @@ function rewrite(answer: WholeAnswer, change: (text: string) => string | undefin
   if (text === undefined) return undefined;
   const plain = Buffer.from(text);
   return { ...answer, body: answer.headers['content-encoding'] === 'gzip' ? gzipSync(plain) : plain };
-}
-
-/** Another digit in place of one in the rows; the first digit of a number stays, lest the number begins with 0. */
-function alterDigit(text: string, seed: number): string | undefined {
-  const rows = /"data":\s*\[.*\]/s.exec(text);
-  if (!rows) return undefined;
-  const places = [...rows[0].matchAll(/(?<=\d)\d/g)].map((match) => rows.index + match.index);
-  const at = places[Math.floor(createRandom(seed)() * places.length)];
-  if (at === undefined) return undefined;
-  return `${text.slice(0, at)}${(Number(text[at]) + 1) % 10}${text.slice(at + 1)}`;
 }
 
 function replaceCount(text: string, { list, value }: Extract<Fault, { kind: 'count' }>): string | undefined {

@@ -27,8 +27,6 @@ export type Fault =
    */
   | { readonly kind: 'garble'; readonly how: 'bytes'; readonly count: number; readonly seed: number }
   | { readonly kind: 'garble'; readonly how: 'gzip' }
-  /** Another digit in a value of a row: still a whole page, and wrong. Nothing in one answer gives it away. */
-  | { readonly kind: 'alter'; readonly seed: number }
   /** The last rows are missing: still a whole page. Nothing in one answer gives it away. */
   | { readonly kind: 'shorten'; readonly rows: number }
   /**
@@ -201,7 +199,6 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
     random() < 0.25
       ? { kind: 'garble', how: 'gzip' }
       : { kind: 'garble', how: 'bytes', count: 1 + Math.floor(random() * 4), seed: seedOf(random) },
-  alter: (random) => ({ kind: 'alter', seed: seedOf(random) }),
   shorten: (random) => ({ kind: 'shorten', rows: 1 + Math.floor(random() * 3) }),
   envelope: (random) => ({ kind: 'envelope', meta: { truncated: true }, rows: Math.floor(random() * 5) }),
   count: (random) => ({ kind: 'count', list: 'counts', value: pick(random, ['1e300', '-1', '0.5', '"abc"']) }),
