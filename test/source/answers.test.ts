@@ -1,7 +1,7 @@
-/** Reading answers: the envelope of a success byte by byte, and the design's table "What an answer leads to" row by row. */
+/** Reading answers: the envelope of a success byte by byte, and what a person is told of a failure. What each leads to: `faults.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { readEnvelope } from '../../src/source/envelope.ts';
-import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter } from '../../src/source/source-failure.ts';
+import { judgeFailure, judgeMalformed, parseRetryAfter } from '../../src/source/source-failure.ts';
 
 const read = (text: string) => readEnvelope(Buffer.from(text));
 const NESTED = '[{"a":"]}\\"","b":{"data":[1,[2]]},"c":"\\\\"}, {"a":"{\\"data\\":[","d":null}]';
@@ -60,48 +60,9 @@ describe('an envelope', () => {
   });
 });
 
-describe('an answer leads to what the design says', () => {
+describe('a failed answer', () => {
   const error = (errorCode: string, more: object = {}) =>
     JSON.stringify({ status: 'ERROR', errorCode, errorMsg: 'said', ...more });
-  const html = '<html><body>Bad gateway</body></html>';
-  const rows: readonly (readonly [number, string, string, string, string, string])[] = [
-    [400, error('INVALID_REQUEST'), 'final', 'stop', 'INVALID_REQUEST', 'usage'],
-    [400, error('INVALID_SQL'), 'final', 'stop', 'INVALID_SQL', 'usage'],
-    [422, error('INVALID_QUERY', { reason: 'UNKNOWN_IDENTIFIER' }), 'final', 'stop', 'INVALID_QUERY', 'usage'],
-    [400, '{"status":"ERROR","message":"sql is required"}', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
-    [401, error('UNAUTHORIZED'), 'final', 'denied', 'UNAUTHORIZED', 'usage'],
-    [401, html, 'final', 'denied', 'UNAUTHORIZED', 'usage'],
-    [403, error('SUBSCRIPTION_REQUIRED'), 'final', 'denied', 'SUBSCRIPTION_REQUIRED', 'usage'],
-    [403, html, 'final', 'denied', 'SUBSCRIPTION_REQUIRED', 'usage'],
-    [
-      422,
-      error('QUERY_TOO_BROAD', { reason: 'SCAN_LIMIT_EXCEEDED', hints: ['x'] }),
-      'final',
-      'split',
-      'QUERY_TOO_BROAD',
-      'failed',
-    ],
-    [400, error('QUERY_TOO_BROAD'), 'final', 'split', 'QUERY_TOO_BROAD', 'failed'],
-    [429, error('RATE_LIMITED'), 'retry', 'fail', 'RATE_LIMITED', 'failed'],
-    [429, html, 'retry', 'fail', 'RATE_LIMITED', 'failed'],
-    [503, error('RATE_LIMITED'), 'retry', 'fail', 'RATE_LIMITED', 'failed'],
-    [500, error('INTERNAL_ERROR'), 'retry', 'fail', 'INTERNAL_ERROR', 'failed'],
-    [502, html, 'retry', 'fail', 'SERVER_ERROR', 'failed'],
-    [503, '', 'retry', 'fail', 'SERVER_ERROR', 'failed'],
-    [408, html, 'retry', 'fail', 'SERVER_ERROR', 'failed'],
-    [504, error('QUERY_TIMEOUT'), 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
-    [504, html, 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
-    [500, error('QUERY_TIMEOUT'), 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
-    [404, html, 'final', 'denied', 'REQUEST_REFUSED', 'usage'],
-    [302, '', 'final', 'denied', 'REQUEST_REFUSED', 'usage'],
-    [418, 'teapot', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
-  ];
-
-  test.each(rows)('%i %s: %s, %s', (status, body, kind, action, code, failure) => {
-    const verdict = judgeFailure(status, Buffer.from(body), undefined, 'SELECT 1');
-    expect(verdict).toMatchObject({ kind, fault: { action, code, kind: failure } });
-    expect(verdict.fault.message).toContain(`HTTP ${status}`);
-  });
 
   test('a refused query shows code, reason and what was said, and no SQL', () => {
     const { fault } = judgeFailure(
@@ -123,26 +84,11 @@ describe('an answer leads to what the design says', () => {
     expect(fault.hint).toContain(advice);
   });
 
-  test('only a 429 counts against the pace, and it carries the wait', () => {
-    expect(judgeFailure(429, Buffer.from(''), 7000, '')).toMatchObject({ rateLimited: true, retryAfterMs: 7000 });
-    expect(judgeFailure(503, Buffer.from(''), 7000, '')).not.toHaveProperty('rateLimited');
-  });
-
   test('a broken page is retried and shows the first 200 bytes, no more', () => {
     const { kind, fault } = judgeMalformed(Buffer.from('x'.repeat(5000)), new SyntaxError('why'));
     expect(kind).toBe('retry');
     expect(fault).toMatchObject({ code: 'ANSWER_MALFORMED', action: 'fail' });
     expect(fault.message).toContain(`"${'x'.repeat(200)}"`);
-  });
-
-  test('a lost connection is retried and says what happened', () => {
-    const cause = new TypeError('fetch failed', { cause: Object.assign(new Error(''), { code: 'ECONNRESET' }) });
-    expect(judgeNetwork('http://x', cause, false)).toMatchObject({
-      kind: 'retry',
-      fault: { code: 'API_UNREACHABLE', action: 'fail' },
-    });
-    expect(judgeNetwork('http://x', cause, false).fault.message).toMatch(/cannot be reached.*ECONNRESET/);
-    expect(judgeNetwork('http://x', cause, true).fault.message).toMatch(/broke off.*ECONNRESET/);
   });
 });
 

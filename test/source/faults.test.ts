@@ -213,7 +213,8 @@ describe('a server that asks for too much', () => {
 });
 
 describe('a fault that lasts', () => {
-  const status = (code: number) => ({ kind: 'status', status: code, body: 'api' }) as const;
+  const status = (code: number, body: 'api' | 'html' | 'empty' = 'api') =>
+    ({ kind: 'status', status: code, body }) as const;
   const lasting: readonly (readonly [Fault, string, string, number])[] = [
     [{ kind: 'reset', at: 'body' }, 'API_UNREACHABLE', 'fail', 5],
     [{ kind: 'refuse' }, 'API_UNREACHABLE', 'fail', 5],
@@ -223,21 +224,34 @@ describe('a fault that lasts', () => {
     [FLIPPED, 'ANSWER_MALFORMED', 'fail', 5],
     [status(500), 'INTERNAL_ERROR', 'fail', 5],
     [status(429), 'RATE_LIMITED', 'fail', 5],
+    [status(429, 'html'), 'RATE_LIMITED', 'fail', 5],
+    [{ ...status(503), code: 'RATE_LIMITED' }, 'RATE_LIMITED', 'fail', 5],
+    [status(502, 'html'), 'SERVER_ERROR', 'fail', 5],
+    [status(503, 'empty'), 'SERVER_ERROR', 'fail', 5],
+    [status(408, 'html'), 'SERVER_ERROR', 'fail', 5],
     [status(504), 'QUERY_TIMEOUT', 'split', 2],
+    [status(504, 'html'), 'QUERY_TIMEOUT', 'split', 2],
+    [{ ...status(500), code: 'QUERY_TIMEOUT' }, 'QUERY_TIMEOUT', 'split', 2],
     [status(422), 'QUERY_TOO_BROAD', 'split', 1],
+    [{ ...status(400), code: 'QUERY_TOO_BROAD' }, 'QUERY_TOO_BROAD', 'split', 1],
     [status(400), 'INVALID_REQUEST', 'stop', 1],
     [{ ...status(400), code: 'INVALID_SQL' }, 'INVALID_SQL', 'stop', 1],
     [{ ...status(422), code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' }, 'INVALID_QUERY', 'stop', 1],
     [{ ...status(422), code: 'INVALID_QUERY', reason: 'SCAN_LIMIT_EXCEEDED' }, 'QUERY_TOO_BROAD', 'split', 1],
     [status(401), 'UNAUTHORIZED', 'denied', 1],
+    [status(401, 'html'), 'UNAUTHORIZED', 'denied', 1],
     [status(403), 'SUBSCRIPTION_REQUIRED', 'denied', 1],
+    [status(403, 'html'), 'SUBSCRIPTION_REQUIRED', 'denied', 1],
+    [status(404, 'html'), 'REQUEST_REFUSED', 'denied', 1],
+    [status(418, 'empty'), 'REQUEST_REFUSED', 'stop', 1],
     [{ kind: 'redirect', status: 307, location: '/elsewhere' }, 'REQUEST_REFUSED', 'denied', 1],
   ];
   test.each(lasting.map(([fault, ...rest]) => [name(fault), ...rest, fault] as const))(
     '%s: %s, which means %s, after %i requests',
     async (_name, code, action, requests, fault) => {
       proxy.follow([{ on: () => true, fault }]);
-      expect(await failureOf(source.ask(QUERY))).toMatchObject({ code, action });
+      const kind = action === 'stop' || action === 'denied' ? 'usage' : 'failed';
+      expect(await failureOf(source.ask(QUERY))).toMatchObject({ code, action, kind });
       expect(source.stats.requests).toBe(requests);
       expect(proxy.injected).toHaveLength(fault.kind === 'refuse' ? 1 : requests);
     },

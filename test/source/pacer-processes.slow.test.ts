@@ -41,25 +41,6 @@ describe('processes that share a budget', () => {
     expect(Math.min(...gapsOf(starts))).toBeGreaterThanOrEqual(INTERVAL_MS);
     expect(median(gapsOf(starts))).toBeLessThan(INTERVAL_MS * 1.5);
   });
-
-  test('slow down together at repeated 429s, obey their pause to the second, and count each once', async () => {
-    const processes = await start(2);
-    await Promise.all(processes.map((process) => process.follow({ take: 3 })));
-    await Promise.all(processes.map((process) => process.follow({ slowDownMs: 0 })));
-    await processes[0]?.follow({ take: 1 });
-    const told = Date.now();
-    await Promise.all(processes.map((process) => process.follow({ slowDownMs: 1000 })));
-    await processes[1]?.follow({ take: 3 });
-    const after = startsOf(processes).slice(7);
-    expect(after).toHaveLength(3);
-    expect((after[0] ?? 0) - told).toBeGreaterThanOrEqual(1000);
-    expect((after[0] ?? 0) - told).toBeLessThan(2000);
-    // The first widened the spacing, the second halved the pace.
-    expect(Math.min(...gapsOf(after))).toBeGreaterThanOrEqual(2 * 1.02 * INTERVAL_MS);
-    expect(Math.min(...gapsOf(after))).toBeLessThan(3.5 * INTERVAL_MS);
-    const [newest] = [...(await readStates())].sort((x, y) => y.paced_until - x.paced_until);
-    expect(newest).toMatchObject({ spacing: 1.02, starts_since_429: 3 });
-  });
 });
 
 describe('a process that goes away', () => {
@@ -116,7 +97,7 @@ describe('a process that goes away', () => {
   });
 });
 
-type State = { readonly paced_until: number; readonly reservations: readonly unknown[] };
+type State = { readonly reservations: readonly unknown[] };
 
 async function readStates(): Promise<readonly State[]> {
   const pace = join(folder.path, 'pace');

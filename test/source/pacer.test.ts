@@ -313,11 +313,15 @@ describe('a budget in a folder', () => {
     return { path: join(folder.path, 'pace', budget), states };
   };
 
-  test('goes on where another pacer of it stopped', async () => {
-    await takeStarts(await open(), clock, 1);
+  test('goes on where another pacer of it stopped, at a start and at a 429', async () => {
+    const other = await open();
+    await takeStarts(other, clock, 1);
     const began = clock.now();
     await takeStarts(await open(), clock, 1);
     expect(clock.now() - began).toBeCloseTo(INTERVAL_MS, 0);
+    await other.slowDown(30_000);
+    await takeStarts(await open(), clock, 1);
+    expect(clock.now() - began).toBeGreaterThan(30_000);
   });
 
   test('is touched by the first request, not by opening it', async () => {

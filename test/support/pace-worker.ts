@@ -16,11 +16,8 @@ export interface PaceWorkerOptions {
   readonly redisUrl?: string;
 }
 
-/** `open`: the budget to use from now on. `take`: so many starts, one after the other. `slowDown`: a 429 that asked for this pause. */
-export type PaceCommand =
-  | { readonly open: PaceWorkerOptions }
-  | { readonly take: number }
-  | { readonly slowDownMs: number };
+/** `open`: the budget to use from now on. `take`: so many starts, one after the other. */
+export type PaceCommand = { readonly open: PaceWorkerOptions } | { readonly take: number };
 
 export type PaceEvent =
   | { readonly event: 'ready' }
@@ -46,8 +43,7 @@ async function follow(command: PaceCommand): Promise<void> {
     await pacer?.close?.();
     const { budget, ...options } = command.open;
     pacer = await openPacer(budget, { clock, ...options });
-  } else if ('slowDownMs' in command) await pacer?.slowDown(command.slowDownMs);
-  else {
+  } else {
     for (let i = 0; i < command.take; i += 1) {
       readAt = 0;
       await pacer?.acquire();
