@@ -125,199 +125,59 @@ test.each([
   expect(parse(flow(`link: { expires: ${text} }`), 's3://bucket')[0]?.linkSeconds).toBe(seconds);
 });
 
-interface Case {
-  readonly title: string;
-  readonly text: string;
-  /** Line below that of the report. */
-  readonly below: number;
-  readonly says: readonly string[];
-  readonly to?: string;
-}
+const digest = (line: string) => flow(line).replace('template: flow', 'template: digest\n    datasets: [x]');
+const to = (recipients: string) => `  - template: flow\n    to: [${recipients}]\n`;
 
-const CASES: readonly Case[] = [
-  {
-    title: 'a template that there is not',
-    text: '  - template: flw\n    to: [a@example.com]\n',
-    below: 0,
-    says: ['reports.0.template', '"flw"', 'flow, digest'],
-  },
-  {
-    title: 'a recipient that is no address',
-    text: '  - template: flow\n    to: [desk]\n',
-    below: 1,
-    says: ['reports.0.to.0', '"desk"', 'e-mail'],
-  },
-  {
-    title: 'a recipient with a misspelt key',
-    text: '  - template: flow\n    to:\n      - address: a@example.com\n        symbol: [SPY]\n',
-    below: 3,
-    says: ['reports.0.to.0.symbol', 'did you mean "symbols"', 'address, symbols, timezone'],
-  },
-  {
-    title: 'a recipient in a time zone that there is not',
-    text: '  - template: flow\n    to:\n      - address: a@example.com\n        timezone: London\n',
-    below: 3,
-    says: ['reports.0.to.0.timezone', '"London"', 'IANA'],
-  },
-  {
-    title: 'a recipient that is a number',
-    text: '  - template: flow\n    to: [5]\n',
-    below: 1,
-    says: ['reports.0.to.0', '5', 'a string', 'a section of keys'],
-  },
-  {
-    title: 'a recipient that is listed twice',
-    text: '  - template: flow\n    to: [a@example.com, A@Example.com]\n',
-    below: 1,
-    says: ['reports.0.to.1', 'is listed twice'],
-  },
-  {
-    title: 'a condition on a number that there is not',
-    text: flow('only_when: [{ number: gex, below: 0 }]'),
-    below: 2,
-    says: ['reports.0.only_when.0.number', '"gex"', REPORT_NUMBERS.join(', ')],
-  },
-  {
-    title: 'a condition without a bound',
-    text: flow('only_when: [{ number: premium }]'),
-    below: 2,
-    says: ['reports.0.only_when.0.number', '`above`, `below`'],
-  },
-  {
-    title: 'a condition that nothing fulfils',
-    text: flow('only_when: [{ number: premium, above: 2, below: 1 }]'),
-    below: 2,
-    says: ['reports.0.only_when.0.number', 'above 2 and below 1'],
-  },
-  {
-    title: 'a bound that is no number',
-    text: flow('only_when: [{ number: premium, above: 1M }]'),
-    below: 2,
-    says: ['reports.0.only_when.0.above', '"1M"', 'a number'],
-  },
-  {
-    title: 'a watched symbol in small letters',
-    text: flow('symbols: [SPX, spy]'),
-    below: 2,
-    says: ['reports.0.symbols.1', '"spy"', 'in capitals'],
-  },
-  {
-    title: 'an attachment that there is not',
-    text: flow('attach: [xlsx]'),
-    below: 2,
-    says: ['reports.0.attach.0', '"xlsx"', 'csv, parquet, pdf'],
-  },
-  {
-    title: 'a size without a unit',
-    text: flow('attach_limit: "5"'),
-    below: 2,
-    says: ['reports.0.attach_limit', '"5"', 'B, kB, MB or GB'],
-  },
-  {
-    title: 'a size that no mail server takes',
-    text: flow('attach_limit: 1GB'),
-    below: 2,
-    says: ['reports.0.attach_limit', 'at most 20MB'],
-  },
-  {
-    title: 'a link for longer than S3 allows',
-    text: flow('link: { expires: 8d }'),
-    to: 's3://bucket',
-    below: 2,
-    says: ['reports.0.link.expires', '"8d"', '7d'],
-  },
-  {
-    title: 'a link into a directory',
-    text: flow('link: { expires: 7d }'),
-    below: 2,
-    says: ['reports.0.link', 's3://'],
-  },
-  {
-    title: 'a placeholder that there is not',
-    text: flow('subject: "Flow {dat}"'),
-    below: 2,
-    says: ['reports.0.subject', '{dat} is not a placeholder', 'did you mean {date}', '{premium}'],
-  },
-  {
-    title: 'a title of two lines',
-    text: flow('title: "a\\nb"'),
-    below: 2,
-    says: ['reports.0.title', 'one line'],
-  },
-  {
-    title: 'an accent that is a name',
-    text: flow('accent: red'),
-    below: 2,
-    says: ['reports.0.accent', '"red"', '#rrggbb'],
-  },
-  {
-    title: 'a section that there is not',
-    text: flow('sections: [moved, watchlst]'),
-    below: 2,
-    says: ['reports.0.sections.1', '"watchlst"', 'did you mean "watchlist"', 'gex-by-strike'],
-  },
-  {
-    title: 'sections of a digest',
-    text: flow('sections: [moved]').replace('template: flow', 'template: digest\n    datasets: [trades]'),
-    below: 3,
-    says: ['reports.0.sections', 'only allowed with `template: flow`'],
-  },
-  {
-    title: 'a section that is listed twice',
-    text: flow('sections: [moved, moved]'),
-    below: 2,
-    says: ['reports.0.sections.1', '"moved" is listed twice'],
-  },
-  {
-    title: 'a note that is a book',
-    text: flow(`note: ${'a'.repeat(4001)}`),
-    below: 2,
-    says: ['reports.0.note', 'at most 4000'],
-  },
-  {
-    title: 'an address to post to with a password',
-    text: flow('post: https://user:word@example.com/hook'),
-    below: 2,
-    says: ['reports.0.post', 'FLOWDROP_EVENTS_URL'],
-  },
-  {
-    title: 'a flow report of several datasets',
-    text: flow('datasets: [trades, index]'),
-    below: 2,
-    says: ['reports.0.datasets', 'template: digest'],
-  },
-  {
-    title: 'a digest of nothing',
-    text: '  - template: digest\n    to: [a@example.com]\n',
-    below: 0,
-    says: ['reports.0.datasets', 'datasets to show'],
-  },
-  {
-    title: 'a digest with attachments',
-    text: '  - template: digest\n    to: [a@example.com]\n    datasets: [x]\n    attach: [csv]\n',
-    below: 3,
-    says: ['reports.0.attach', 'template: flow'],
-  },
-  {
-    title: 'an unsubscribe address that is no address',
-    text: flow('unsubscribe: http://example.com/off'),
-    below: 2,
-    says: ['reports.0.unsubscribe', 'mailto: or https:'],
-  },
-  {
-    title: 'two reports that could not be told apart',
-    text: flow('symbols: [SPY, QQQ]') + flow('symbols: [QQQ, SPY]\non_empty: skip'),
-    below: 3,
-    says: ['reports.1', 'reports.0', '`name`'],
-  },
+/** Each with its line below that of the report, and the fault: key, what came, what is allowed; parts with `…` between. */
+const CASES: readonly (readonly [text: string, below: number, fault: string])[] = [
+  [to('a@example.com').replace('flow', 'flw'), 0, 'template: got "flw"; allowed: flow, digest'],
+  [to('desk'), 1, 'to.0: got "desk"; an e-mail address'],
+  [
+    to('{ address: a@example.com, symbol: [A] }'),
+    1,
+    'to.0.symbol: … did you mean "symbols" … address, symbols, timezone',
+  ],
+  [
+    to('{ address: a@example.com, timezone: London }'),
+    1,
+    'to.0.timezone: got "London"; a time zone of the IANA database',
+  ],
+  [to('5'), 1, 'to.0: got 5; … a string … a section of keys'],
+  [to('a@example.com, A@Example.com'), 1, 'to.1: "a@example.com" is listed twice'],
+  [flow('only_when: [{ number: gex, below: 0 }]'), 2, `only_when.0.number: got "gex"; … ${REPORT_NUMBERS.join(', ')}`],
+  [flow('only_when: [{ number: premium }]'), 2, 'only_when.0.number: … needs `above`, `below` or both'],
+  [flow('only_when: [{ number: premium, above: 2, below: 1 }]'), 2, 'only_when.0.number: … above 2 and below 1'],
+  [flow('only_when: [{ number: premium, above: 1M }]'), 2, 'only_when.0.above: got "1M"; it must be a number'],
+  [flow('symbols: [SPX, spy]'), 2, 'symbols.1: got "spy"; a symbol in capitals'],
+  [flow('attach: [xlsx]'), 2, 'attach.0: got "xlsx"; allowed: csv, parquet, pdf'],
+  [flow('attach_limit: "5"'), 2, 'attach_limit: got "5"; a size with its unit: B, kB, MB or GB'],
+  [flow('attach_limit: 1GB'), 2, 'attach_limit: got "1GB"; at most 20MB'],
+  [flow('link: { expires: 8d }'), 2, 'link.expires: got "8d"; at most 7d'],
+  [flow('link: { expires: 7d }'), 2, 'link: is only allowed with `to: s3://...`'],
+  [flow('subject: "Flow {dat}"'), 2, 'subject: … {dat} is not a placeholder (did you mean {date}?); … {premium}'],
+  [flow('title: "a\\nb"'), 2, 'title: got "a\\nb"; one line'],
+  [flow('accent: red'), 2, 'accent: got "red"; … #rrggbb'],
+  [flow('sections: [moved, watchlst]'), 2, 'sections.1: got "watchlst"; … gex-by-strike … did you mean "watchlist"'],
+  [digest('sections: [moved]'), 3, 'sections: … is only allowed with `template: flow`'],
+  [flow('sections: [moved, moved]'), 2, 'sections.1: "moved" is listed twice'],
+  [flow(`note: ${'a'.repeat(4001)}`), 2, 'note: … at most 4000'],
+  [flow('post: https://user:word@example.com/hook'), 2, 'post: … FLOWDROP_EVENTS_URL'],
+  [flow('datasets: [trades, index]'), 2, 'datasets: … is only allowed with `template: digest`'],
+  [to('a@example.com').replace('flow', 'digest'), 0, 'datasets: … datasets to show'],
+  [digest('attach: [csv]'), 3, 'attach: … is only allowed with `template: flow`'],
+  [flow('unsubscribe: http://example.com/off'), 2, 'unsubscribe: … a mailto: or https: address'],
 ];
 
-describe('a report is refused for', () => {
-  test.each(CASES)('$title', ({ text, below, says, to }) => {
-    const message = faultOf(text, to);
-    expect(message).toContain(`jobs/x.yaml:${FIRST_LINE + below}: `);
-    for (const part of says) expect(message).toContain(part);
-  });
+test.each(CASES)('a report is refused: %j, line %i below its own: %s', (text, below, fault) => {
+  const message = faultOf(text);
+  for (const part of `jobs/x.yaml:${FIRST_LINE + below}: reports.0.${fault}`.split('…')) {
+    expect(message).toContain(part.trim());
+  }
+});
+
+test('two reports that could not be told apart are refused', () => {
+  const message = faultOf(flow('symbols: [SPY, QQQ]') + flow('symbols: [QQQ, SPY]\non_empty: skip'));
+  expect(message).toContain(`jobs/x.yaml:${FIRST_LINE + 3}: reports.1: has the same template and symbols as reports.0`);
 });
 
 describe('what tells a report from others', () => {

@@ -1,6 +1,6 @@
 /**
- * Job files beyond the trades of the contract: rows by SQL of one's own, snapshots, a server's table; checks, and how
- * objects are written. What each resolves to, and what is refused where. The rest of a job file is in `job.test.ts`.
+ * Job files beyond the trades of the contract: rows by SQL of one's own, snapshots, a server's table; checks, how objects
+ * are written, and catalogs. What each resolves to, and what is refused where. The rest of a job file is in `job.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
@@ -25,6 +25,12 @@ function faultsOf(text: string): string {
     return error.message;
   }
   return 'the job was accepted';
+}
+
+/** @param fault key path, what came, what is allowed; parts with `…` between */
+function expectFault(text: string, line: number, fault: string): void {
+  const message = faultsOf(text);
+  for (const part of `jobs/x.yaml:${line}: ${fault}`.split('…')) expect(message).toContain(part.trim());
 }
 
 const columnsOf = (text: string) =>
@@ -55,22 +61,17 @@ describe('a snapshot job', () => {
   });
 
   test.each([
-    ['no symbols', '  api: chain\n', 2, ['source.symbols', 'which symbols to export']],
-    ['an empty list of symbols', '  api: chain\n  symbols: []\n', 4, ['source.symbols', 'must not be empty']],
-    ['a symbol in small letters', '  api: chain\n  symbols: [spx]\n', 4, ['source.symbols.0', '"spx"', 'in capitals']],
-    ['a symbol twice', '  api: chain\n  symbols: [SPX, SPY, SPX]\n', 4, ['source.symbols.2', '"SPX"', 'twice']],
+    ['  api: chain\n', 2, 'source.symbols: … which symbols to export'],
+    ['  api: chain\n  symbols: []\n', 4, 'source.symbols: got []; it must not be empty'],
+    ['  api: chain\n  symbols: [spx]\n', 4, 'source.symbols.0: got "spx"; a symbol in capitals'],
+    ['  api: chain\n  symbols: [SPX, SPY, SPX]\n', 4, 'source.symbols.2: "SPX" is listed twice'],
     [
-      'a table',
       `${CHAIN}  table: RawOptionTrades\n`,
       5,
-      ['source.table', 'is not allowed with `api: chain`', 'symbols'],
+      'source.table: … is not allowed with `api: chain`; allowed there: symbols',
     ],
-    ['a condition', `${CHAIN}  where: strike > 1\n`, 5, ['source.where', 'is not allowed with `api: chain`']],
-  ] as const)('is refused with %s', (_title, source, line, says) => {
-    const message = faultsOf(jobOf(source));
-    expect(message).toContain(`jobs/x.yaml:${line}: `);
-    for (const part of says) expect(message).toContain(part);
-  });
+    [`${CHAIN}  where: strike > 1\n`, 5, 'source.where: … is not allowed with `api: chain`'],
+  ])('is refused as %j at line %i: %s', (source, line, fault) => expectFault(jobOf(source), line, fault));
 
   test('is refused with a report, which is made from trades', () => {
     const reports = 'reports:\n  - template: flow\n    to: [a@example.com]\n';
@@ -104,23 +105,18 @@ describe("a server's table", () => {
   });
 
   test.each([
-    ['no table', '  api: clickhouse\n', 2, ['source.table', 'database.table']],
-    ['a table that is SQL', '  api: clickhouse\n  table: "a; DROP TABLE b"\n', 4, ['source.table', 'a; DROP TABLE b']],
-    ['no date', `${TABLE}  columns: [id, time]\n`, 5, ['source.columns', '"date" is missing']],
-    ['a date that is text', `${TABLE}  types: { date: string }\n`, 5, ['source.types.date', 'it must be date']],
-    ['a column without a type', `${TABLE}  columns: [date, k]\n`, 5, ['source.columns', '"k"', 'under `types`']],
+    ['  api: clickhouse\n', 2, 'source.table: … database.table'],
     [
-      'a type without a column',
-      `${TABLE}  columns: [date, id]\n  types: { k: int64 }\n`,
-      6,
-      ['source.types.k', 'not in `columns`'],
+      '  api: clickhouse\n  table: "a; DROP TABLE b"\n',
+      4,
+      'source.table: "a; DROP TABLE b" is not the name of a table',
     ],
-    ['SQL', `${TABLE}  sql: SELECT 1 WHERE {window}\n`, 5, ['source.sql', 'is not allowed with `api: clickhouse`']],
-  ] as const)('is refused with %s', (_title, source, line, says) => {
-    const message = faultsOf(jobOf(source));
-    expect(message).toContain(`jobs/x.yaml:${line}: `);
-    for (const part of says) expect(message).toContain(part);
-  });
+    [`${TABLE}  columns: [id, time]\n`, 5, 'source.columns: "date" is missing'],
+    [`${TABLE}  types: { date: string }\n`, 5, 'source.types.date: … it must be date'],
+    [`${TABLE}  columns: [date, k]\n`, 5, 'source.columns: "k" … under `types`'],
+    [`${TABLE}  columns: [date, id]\n  types: { k: int64 }\n`, 6, 'source.types.k: … not in `columns`'],
+    [`${TABLE}  sql: SELECT 1 WHERE {window}\n`, 5, 'source.sql: … is not allowed with `api: clickhouse`'],
+  ])('is refused as %j at line %i: %s', (source, line, fault) => expectFault(jobOf(source), line, fault));
 });
 
 describe('checks', () => {
@@ -134,23 +130,6 @@ describe('checks', () => {
       { check: 'min-rows', rows: 5, onFailure: 'warn' },
       { check: 'dates', onFailure: 'fail' },
     ]);
-  });
-
-  test.each([
-    ['of a kind that there is not', '  - check: rows\n', ['checks.0.check']],
-    ['without its number', '  - check: min-rows\n', ['checks.0.rows', 'is missing']],
-    ['of no rows', '  - { check: min-rows, rows: 0 }\n', ['checks.0.rows', '0']],
-    ['of a share above one', '  - { check: max-nulls, column: iv, share: 1.5 }\n', ['checks.0.share', '1.5']],
-    [
-      'of a column that there is not',
-      '  - { check: max-nulls, column: ivv, share: 0 }\n',
-      ['checks.0.column', '"ivv"'],
-    ],
-    ['with a key of another', '  - { check: dates, rows: 5 }\n', ['checks.0.rows', 'unknown key']],
-  ] as const)('are refused %s', (_title, checks, says) => {
-    const message = faultsOf(jobOf(HISTORICAL, '', `checks:\n${checks}`));
-    expect(message).toContain('jobs/x.yaml:8: ');
-    for (const part of says) expect(message).toContain(part);
   });
 
   test('are refused of a snapshot that has not their columns', () => {
@@ -172,18 +151,55 @@ describe('how objects are written', () => {
   });
 
   test.each([
-    ['a key without its encryption', '    kms_key: alias/drops\n', ['drop.s3.kms_key', 'sse-kms']],
-    ['another encryption', '    encryption: aes\n', ['drop.s3.encryption', 'sse-s3, sse-kms']],
-    ['a storage class in small letters', '    storage_class: glacier\n', ['drop.s3.storage_class', 'STANDARD_IA']],
-    [
-      'eleven tags',
-      `    tags: { ${Array.from({ length: 11 }, (_, k) => `t${k}: v`).join(', ')} }\n`,
-      ['drop.s3.tags', 'at most 10'],
-    ],
-    ['another ACL', '    acl: public\n', ['drop.s3.acl', 'public-read']],
-  ] as const)('is refused with %s', (_title, s3, says) => {
-    const message = faultsOf(jobOf(HISTORICAL, `  s3:\n${s3}`));
-    expect(message).toContain('jobs/x.yaml:8: ');
-    for (const part of says) expect(message).toContain(part);
+    ['kms_key: alias/drops', 'kms_key: … sse-kms'],
+    ['encryption: aes', 'encryption: got "aes"; allowed: sse-s3, sse-kms'],
+    ['storage_class: glacier', 'storage_class: got "glacier"; a storage class like STANDARD_IA'],
+    [`tags: { ${Array.from({ length: 11 }, (_, k) => `t${k}: v`).join(', ')} }`, 'tags: … S3 allows at most 10 tags'],
+    ['acl: public', 'acl: got "public"; … public-read'],
+  ])('is refused as %s: %s', (line, fault) => {
+    expectFault(jobOf(HISTORICAL, `  s3:\n    ${line}\n`), 8, `drop.s3.${fault}`);
+  });
+
+  test.each(['out', '/var/s3', './s3://x'])('is refused of a job that drops into the directory %s', (to) => {
+    const text = jobOf(HISTORICAL, '  s3: { acl: private }\n').replace('s3://bucket/drops', to);
+    expectFault(text, 7, 'drop.s3: is only allowed with `to: s3://...`');
+  });
+});
+
+describe('a catalog', () => {
+  const URI = 'uri: http://polaris:8181/api/catalog';
+  const catalogOf = (keys: string) => jobOf(HISTORICAL, `  table: iceberg\n  catalog: { ${keys} }\n`);
+
+  test('needs an address only', () => {
+    expect(parseJob('x', catalogOf(URI)).drop.catalog).toEqual({
+      uri: 'http://polaris:8181/api/catalog',
+      warehouse: null,
+      namespace: 'flowdrop',
+      table: 'x',
+      oauthUri: null,
+      scope: 'catalog',
+    });
+  });
+
+  test('has warehouse, namespace, table, and where tokens come from, as it says', () => {
+    const keys = 'warehouse: w, namespace: a.b, table: t, oauth_uri: "https://login.example.com/t", scope: "ROLE:ALL"';
+    expect(parseJob('x', catalogOf(`${URI}, ${keys}`)).drop.catalog).toEqual({
+      uri: 'http://polaris:8181/api/catalog',
+      warehouse: 'w',
+      namespace: 'a.b',
+      table: 't',
+      oauthUri: 'https://login.example.com/t',
+      scope: 'ROLE:ALL',
+    });
+  });
+
+  test.each([
+    [catalogOf(URI).replace('  table: iceberg\n', ''), 'only allowed with `table: iceberg`'],
+    [catalogOf('uri: thrift://catalog:9083'), 'an http or https address'],
+    [catalogOf('uri: http://me:secret@catalog'), 'without user, password and query'],
+    [catalogOf(`${URI}, token: abc`), 'unknown key "token"'],
+    [catalogOf(`${URI}, namespace: a..b`), 'drop.catalog.namespace'],
+  ])('is refused in %j: %s', (text, says) => {
+    expect(faultsOf(text)).toContain(says);
   });
 });
