@@ -11,10 +11,10 @@ import { pid } from 'node:process';
 import type { Session } from 'chdb';
 import { makeFolder, readFileIfExists } from '../core/atomic-file.ts';
 import { systemClock } from '../core/clock.ts';
-import { assertNotAborted, createInterruption, describeError, Fault } from '../core/errors.ts';
+import { createInterruption, describeError, Fault } from '../core/errors.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import { assertEnoughFiles, planEngineMemory, readFileLimit, readMemoryBytes } from '../core/machine.ts';
-import type { Engine, InsertRequest, StatementOptions } from './engine.ts';
+import type { Engine, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
 import type { EngineSettings } from './literal.ts';
 
@@ -158,7 +158,7 @@ async function startEngine(
   ]) {
     await session.queryAsync(statement, { format: 'Null' });
   }
-  return { folder: session.path, command, rows, format: run, insert, close };
+  return { folder: session.path, command, rows, format: run, close };
 
   async function command(sql: string, options?: StatementOptions): Promise<void> {
     await run(sql, 'Null', options);
@@ -167,15 +167,6 @@ async function startEngine(
   async function rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]> {
     const result = await run(sql, 'JSON', options);
     return (JSON.parse(Buffer.from(result).toString('utf8')) as { data: Row[] }).data;
-  }
-
-  async function insert({ table, format, payload }: InsertRequest): Promise<void> {
-    assertNotAborted(stop);
-    try {
-      await session.insert({ table, format, values: payload });
-    } catch (cause) {
-      throw toEngineFault(cause);
-    }
   }
 
   async function close(): Promise<void> {

@@ -16,14 +16,6 @@ export interface StatementOptions {
   readonly beside?: boolean | undefined;
 }
 
-export interface InsertRequest {
-  /** Table name, unquoted. */
-  readonly table: string;
-  /** ClickHouse input format of `payload`. */
-  readonly format: 'JSONEachRow' | 'CSVWithNames';
-  readonly payload: Uint8Array;
-}
-
 export interface Engine {
   /** Folder of its data, whose disk has room for the rows. */
   readonly folder: string;
@@ -33,8 +25,6 @@ export interface Engine {
   rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Runs one query and returns its result encoded in `format` (e.g. `JSONEachRow`, `Parquet`). @throws EngineFault */
   format(sql: string, format: string, options?: StatementOptions): Promise<Uint8Array>;
-  /** Feeds encoded rows into a table; all of the payload's rows are stored, or none. @throws EngineFault */
-  insert(request: InsertRequest): Promise<void>;
   /** Releases the data path. Idempotent. */
   close(): Promise<void>;
 }

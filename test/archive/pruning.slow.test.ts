@@ -12,6 +12,7 @@ import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import { createFilter, type OracleRow, pick } from '../service/random-filter.ts';
+import { insertRows } from '../support/engine-source.ts';
 import { chooseSeed, chooseSize } from '../support/nightly.ts';
 import { createRandom } from '../support/random.ts';
 
@@ -47,10 +48,8 @@ beforeAll(async () => {
   await engine.command('CREATE DATABASE files');
   await engine.command(`CREATE TABLE files.files (${COLUMNS}, date String, time DateTime64(3, 'UTC')) ENGINE = Memory`);
   rows = createRows(createRandom(SEED));
-  const payload = rows.map((row, k) =>
-    JSON.stringify({ ...row, time: `${row.time}.${String(k % 1000).padStart(3, '0')}` }),
-  );
-  await engine.insert({ table: 'files.files', format: 'JSONEachRow', payload: Buffer.from(payload.join('\n')) });
+  const timed = rows.map((row, k) => ({ ...row, time: `${row.time}.${String(k % 1000).padStart(3, '0')}` }));
+  await insertRows(engine, 'files.files', timed);
   for (const mode of ['api', 'typed'] as const) {
     for (const database of ['empty', 'whole', 'pruned']) await engine.command(`CREATE DATABASE ${database}_${mode}`);
     for (const table of [TABLE, `${TABLE}MaxDateOnlyMV`])

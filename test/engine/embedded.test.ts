@@ -156,17 +156,4 @@ describe('values and rows', () => {
     const asking = engine.rows('SELECT {number:UInt8} AS number', { params: { number: 'many' } });
     await expect(asking).rejects.toThrow(EngineFault);
   });
-
-  test('rows are inserted from lines of JSON: all, or none if one is bad', async () => {
-    await engine.command('CREATE TABLE lines (id UInt32, text String) ENGINE = MergeTree ORDER BY id');
-    const insert = async (text: string) =>
-      await engine.insert({ table: 'lines', format: 'JSONEachRow', payload: Buffer.from(text) });
-    await insert('{"id":1,"text":"é"}\n{"id":2,"text":"b\\n"}\n');
-    const rows = Array.from({ length: 1_000 }, (_, id) => `{"id":${id === 900 ? '"x"' : id},"text":"a"}\n`);
-    await expect(insert(rows.join(''))).rejects.toThrow(EngineFault);
-    expect(await engine.rows('SELECT id, text FROM lines ORDER BY id')).toEqual([
-      { id: 1, text: 'é' },
-      { id: 2, text: 'b\n' },
-    ]);
-  });
 });

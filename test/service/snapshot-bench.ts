@@ -17,6 +17,7 @@ import { generateSession } from '../../src/service/generate/generate.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Answer, Call, Route } from '../../src/service/http/route.ts';
 import { createSnapshotReader, type SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
+import { insertRows } from '../support/engine-source.ts';
 
 export const KEY = 'cus_test_key_1';
 
@@ -134,10 +135,7 @@ export async function openBench(): Promise<Bench> {
       nowMs = Date.parse(instant);
     },
     createReader: (earliest = '2000-01-01') => createSnapshotReader(pool, { tables, earliest, delayMs: 0 }, clock),
-    insert: async (trades) => {
-      const payload = Buffer.from(trades.map((trade) => JSON.stringify(trade)).join('\n'));
-      await engine.insert({ table: 'bench.trades', format: 'JSONEachRow', payload });
-    },
+    insert: (trades) => insertRows(engine, 'bench.trades', trades),
     readTrades: async (symbol, date, until = `${date} 24:00:00`) =>
       await engine.rows<Trade>(
         `SELECT * FROM ${tables.trades} WHERE symbol = '${symbol}' AND date = '${date}' AND time <= '${until}'

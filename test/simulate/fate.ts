@@ -4,7 +4,6 @@
  * Invariant: a run that is dead touches nothing any more; what it waits for never comes, as in a process that was killed.
  */
 import { setMaxListeners } from 'node:events';
-import { assertNotAborted } from '../../src/core/errors.ts';
 import type { Engine, StatementOptions } from '../../src/engine/engine.ts';
 import type { Mailer } from '../../src/mail/message.ts';
 import type { Source } from '../../src/source/source.ts';
@@ -109,11 +108,6 @@ export class Fate {
       command: (sql, options) => this.step('engine', () => engine.command(sql, bound(options))),
       rows: (sql, options) => this.step('engine', () => engine.rows(sql, bound(options))),
       format: (sql, format, options) => this.step('engine', () => engine.format(sql, format, bound(options))),
-      insert: (request) =>
-        this.step('engine', async () => {
-          assertNotAborted(signal);
-          await engine.insert(request);
-        }),
       close: async () => {},
     };
   }

@@ -6,6 +6,7 @@ import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { formatWallClock } from '../../src/calendar/wall-clock.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { RowChange, TableRow } from '../chaos/rows.ts';
+import { insertRows } from '../support/engine-source.ts';
 import type { TradeRow } from '../support/trades.ts';
 
 const NAME = 'simulated_trades';
@@ -101,8 +102,8 @@ export class LifeTable {
   async #load(): Promise<void> {
     this.#answers.clear();
     await this.#engine.command(`TRUNCATE TABLE ${NAME}`);
-    const payload = Buffer.from(this.rows.map(({ values }) => JSON.stringify(values)).join('\n'));
-    if (payload.length > 0) await this.#engine.insert({ table: NAME, format: 'JSONEachRow', payload });
+    const rows = this.rows.map(({ values }) => values);
+    if (rows.length > 0) await insertRows(this.#engine, NAME, rows);
     this.#note();
   }
 

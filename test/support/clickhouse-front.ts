@@ -10,7 +10,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine, InsertRequest } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 
@@ -94,8 +94,8 @@ async function answer(
   const { searchParams } = new URL(request.url ?? '/', 'http://front');
   const query = searchParams.get('query') ?? '';
   const body = await buffer(request);
-  const [, table, rowFormat] = /^INSERT INTO (\S+) FORMAT (JSONEachRow|CSVWithNames)$/.exec(query) ?? [];
-  const text = table === undefined ? query + body.toString('utf8') : query;
+  const isInsert = /^INSERT INTO \S+ FORMAT (JSONEachRow|CSVWithNames)$/.test(query);
+  const text = isInsert ? query : query + body.toString('utf8');
   const [, sql = text, format = 'TabSeparated'] = /^([\s\S]*?)\s+FORMAT\s+(\w+)\s*$/i.exec(text) ?? [];
   statements.push(text);
   if (!isAllowed(request)) return fail(response, 516, 'Code: 516. DB::Exception: reader: Authentication failed');
@@ -106,8 +106,8 @@ async function answer(
     const bytes = await takeTurn(async () => {
       try {
         for (const [name, value] of settings) await engine.command(`SET ${name} = ${quoteValue(value)}`);
-        if (table === undefined) return await run(engine, sql, format);
-        await engine.insert({ table, format: rowFormat as InsertRequest['format'], payload: body });
+        if (!isInsert) return await run(engine, sql, format);
+        await engine.command(`${query}\n${body.toString('utf8')}`);
         return new Uint8Array();
       } finally {
         // A server keeps them for one statement only.

@@ -43,7 +43,12 @@ export async function createTradesTable(engine: Engine, order: keyof typeof ORDE
 }
 
 export async function insertTrades(engine: Engine, rows: readonly Readonly<Record<string, unknown>>[]): Promise<void> {
-  await engine.insert({ table: 'RawOptionTrades', format: 'JSONEachRow', payload: Buffer.from(JSON.stringify(rows)) });
+  await insertRows(engine, 'RawOptionTrades', rows);
+}
+
+export async function insertRows(engine: Engine, table: string, rows: readonly object[]): Promise<void> {
+  const lines = rows.map((row) => JSON.stringify(row));
+  await engine.command(`INSERT INTO ${table} FORMAT JSONEachRow\n${lines.join('\n')}`);
 }
 
 /** Whether a query asks for rows, and not for counts or cuts. */

@@ -10,6 +10,7 @@ import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-l
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
+import { insertRows } from './engine-source.ts';
 import { workerEnvironment } from './flowdrop.ts';
 import type { TradeRow } from './trades.ts';
 
@@ -61,8 +62,11 @@ export async function startRawSource(
   await engine.command(
     `CREATE OR REPLACE TABLE RawOptionTrades (${columns.join(', ')}, place UInt32) ENGINE = MergeTree ORDER BY tuple()`,
   );
-  const table = rows.map(({ row }, place) => JSON.stringify({ ...row, place }));
-  await engine.insert({ table: 'RawOptionTrades', format: 'JSONEachRow', payload: Buffer.from(table.join('\n')) });
+  await insertRows(
+    engine,
+    'RawOptionTrades',
+    rows.map(({ row }, place) => ({ ...row, place })),
+  );
   const asked: string[] = [];
   let pages = 0;
   const answer = async (sql: string): Promise<{ data: Buffer; truncated: boolean }> => {
