@@ -3,14 +3,13 @@
  * nothing and knows no entitlements; the service does, and other scenarios run against it. Invariant: an answer is what
  * the table held at one moment.
  */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/engine-fault.ts';
 import { readSql } from '../support/fault-plan.ts';
+import { serveHttp } from '../support/http-server.ts';
 import type { ChaosTable } from './table.ts';
 
 export interface Front {
@@ -30,28 +29,15 @@ export interface FrontOptions {
   readonly now?: (() => number) | undefined;
 }
 
-const HOST = '127.0.0.1';
 const LINE_END = 0x0a;
 
 export async function startFront(options: FrontOptions): Promise<Front> {
   const answered: { sql: string; rows: number }[] = [];
-  const server = createServer((request, response) => {
+  const server = await serveHttp((request, response) => {
     if (options.now) response.setHeader('date', new Date(options.now()).toUTCString());
-    // A caller that has gone needs no answer.
-    serve(options, answered, request, response).catch(() => response.destroy());
+    return serve(options, answered, request, response);
   });
-  server.listen(0, HOST);
-  await once(server, 'listening');
-  return {
-    url: `http://${HOST}:${(server.address() as AddressInfo).port}`, // A listening TCP server has an address with a port.
-    answered,
-    async close() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return { ...server, answered };
 }
 
 async function serve(

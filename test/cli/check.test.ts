@@ -1,14 +1,12 @@
 /** What `flowdrop check` says of job files that are fine by themselves and not together, and `help` of a wrong name. */
-import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createSvgLogo } from '../report/logos.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, REPO } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const { folder } = useCleanups();
@@ -162,18 +160,16 @@ describe('a job file that no run could use', () => {
 test('a key with a line break behind it is sent without it', async () => {
   const cwd = await folder();
   const sent: string[] = [];
-  const api = createServer(async (request, response) => {
+  const api = await serveHttp(async (request, response) => {
     sent.push(await text(request));
     response.writeHead(401).end('{"status":"ERROR","errorCode":"UNAUTHORIZED","errorMsg":"no"}');
   });
   try {
-    await once(api.listen(0, '127.0.0.1'), 'listening');
-    const { port } = api.address() as AddressInfo;
-    const env = { FLOWDROP_API_URL: `http://127.0.0.1:${port}`, FLOWDROP_API_KEY: 'cus_1234567\r\n' };
+    const env = { FLOWDROP_API_URL: api.url, FLOWDROP_API_KEY: 'cus_1234567\r\n' };
     const { stdout } = await flowdrop(['check', await writeJob(cwd), '--live'], { cwd, env });
     expect(stdout).toContain('UNAUTHORIZED');
     expect(JSON.parse(sent[0] ?? '')).toMatchObject({ api_key: 'cus_1234567' });
   } finally {
-    api.close();
+    await api.close();
   }
 });

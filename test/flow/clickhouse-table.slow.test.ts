@@ -19,8 +19,7 @@ import {
 } from '../support/clickhouse-front.ts';
 import { type ClickHouseServer, startClickHouse } from '../support/clickhouse-server.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
-import { createTradesTable, insertTrades } from '../support/engine-source.ts';
-import { insertRows } from '../support/engine-source.ts';
+import { createTradesTable, insertRows, insertTrades } from '../support/engine-source.ts';
 import type { ServerStart } from '../support/external.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { flowdrop, listFiles, makeFolder, readJson } from '../support/flowdrop.ts';
@@ -140,8 +139,7 @@ describe('a job that reads a table of a ClickHouse server', () => {
 
   it('holds a session back of which the table has no end yet, and drops it once it has', async () => {
     await front.engine.command('CREATE OR REPLACE TABLE loading AS RawOptionTrades');
-    const insert = (rows: readonly TradeRow[]) =>
-      insertRows(front.engine, 'loading', rows);
+    const insert = (rows: readonly TradeRow[]) => insertRows(front.engine, 'loading', rows);
     await insert(tradesOf(RECENT_DAY, 0, 400));
     const job = await writeTableJob('  table: loading\n');
     const early = await run(['--json', 'run', job]);

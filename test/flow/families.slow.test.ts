@@ -2,10 +2,7 @@
  * Symbols of one underlying, through the command line: whichever of them the source and the chain name, a watchlist, its
  * exposure and a query have one of each family.
  */
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -14,6 +11,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, workerEnvironment } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { writeJob } from '../support/jobs.ts';
 import { startRawSource, writeRow } from '../support/raw-source.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
@@ -159,7 +157,7 @@ async function runChain(
   code = 0,
 ): Promise<readonly string[]> {
   const asked: string[] = [];
-  const server = createServer(async (request, response) => {
+  const { url, close } = await serveHttp(async (request, response) => {
     const { symbol } = JSON.parse(await text(request)) as { symbol: string };
     asked.push(symbol);
     const given = answer(symbol) ?? 404;
@@ -179,10 +177,7 @@ async function runChain(
     response.writeHead(typeof given === 'number' ? given : 200, headers);
     response.end(JSON.stringify(found === undefined ? { errorCode: 'SYMBOL_NOT_FOUND' } : { data, meta: {} }));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  cleanups.push(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  cleanups.push(close);
   const job = join(cwd, 'chains.yaml');
   await writeFile(
     job,

@@ -3,17 +3,16 @@
  * mail say so. Every such column with every odd value is in `bad-rows.slow.test.ts`. Nor does an update time that is null or
  * written in another form keep a date from being proved.
  */
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, readJson, workerEnvironment } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { type RawRow, startRawSource, writeRow } from '../support/raw-source.ts';
 import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
 
@@ -103,18 +102,12 @@ it('an odd value of a contract costs at most the contract, and a day may have on
     VIX: [contract(0), contract(1, { gamma: '' }), contract(2, { iv: 'NaN' }), contract(3, { open_interest: '1,000' })],
     SPX: [contract(4, { strike: 'high' })],
   };
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const { symbol, date } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as { symbol: string; date: string };
-      response.writeHead(200, { 'content-type': 'application/json', date: new Date(NOW).toUTCString() });
-      response.end(JSON.stringify({ status: 'SUCCESS', data: chains[symbol] ?? [], meta: { symbol, date } }));
-    });
-  }).listen(0, '127.0.0.1');
-  cleanups.push(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // It listens, so it has a port.
+  const { url, close } = await serveHttp(async (request, response) => {
+    const { symbol, date } = (await json(request)) as { symbol: string; date: string };
+    response.writeHead(200, { 'content-type': 'application/json', date: new Date(NOW).toUTCString() });
+    response.end(JSON.stringify({ status: 'SUCCESS', data: chains[symbol] ?? [], meta: { symbol, date } }));
+  });
+  cleanups.push(close);
   const cwd = await folder();
   for (const [symbol, dataset] of [
     ['VIX', 'vix'],

@@ -1,9 +1,8 @@
 /** A real HTTP server on loopback that takes what a webhook posts, checks its signature, and answers as a test wants. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { serveHttp } from '../support/http-server.ts';
 
 export interface Post {
   readonly path: string;
@@ -32,23 +31,12 @@ export function answerWith(status: number, headers: Readonly<Record<string, stri
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const posts: Post[] = [];
   const answers: ((response: ServerResponse) => void)[] = [];
-  const server = createServer(async (request, response) => {
+  const server = await serveHttp(async (request, response) => {
     const body = await text(request);
     posts.push({ path: request.url ?? '', headers: request.headers, body, isSigned: verify(request.headers, body) });
     (answers.shift() ?? answerWith(204))(response);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, // A listening TCP server has an address with a port.
-    posts,
-    answers,
-    async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+  return { ...server, posts, answers };
 }
 
 /** As the documentation tells receivers to do it; not with the product's own code. */

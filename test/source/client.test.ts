@@ -2,14 +2,15 @@
  * The historical client against a local HTTP server: what it sends, how it waits, what it takes the clock from, and that it
  * shows no key. Faults on the way are in `faults.test.ts`, what each answer means in `answers.test.ts`.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import type { Pacer } from '../../src/source/pacer.ts';
 import type { Source } from '../../src/source/source.ts';
 import { createFakeClock, FAKE_START, type FakeClock } from '../support/fake-clock.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'apikey_0123456789abcdef';
@@ -33,7 +34,7 @@ describe('the client', () => {
       response.writeHead(status, headers).end(body);
     };
 
-  let server: Server;
+  let server: Awaited<ReturnType<typeof serveHttp>>;
   let queue: Handler[];
   let bodies: string[];
   let clock: FakeClock;
@@ -44,29 +45,22 @@ describe('the client', () => {
     queue = [];
     bodies = [];
     lines = [];
-    server = createServer((request, response) => {
-      let body = '';
-      request.on('data', (chunk) => {
-        body += String(chunk);
-      });
-      request.on('end', () => {
-        bodies.push(body);
-        (queue.shift() ?? ok)(request, response, body);
-      });
+    server = await serveHttp(async (request, response) => {
+      const body = await text(request);
+      bodies.push(body);
+      (queue.shift() ?? ok)(request, response, body);
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     clock = createFakeClock();
     source = open(true);
   });
   afterEach(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
+    await server.close();
     expect(lines.join('')).not.toContain(KEY);
   });
 
   function open(expectsMeta: boolean, pacer: Pacer = createPacer(clock, { requestsPerSecond: 1 })): Source {
     const log = createLog({ level: 'debug', pretty: false, secrets: [KEY], write: (line) => lines.push(line) });
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/sql`;
+    const url = `${server.url}/sql`;
     return createHistoricalSource({ url, apiKey: KEY, expectsMeta, clockOffsetMs: 0 }, { clock, pacer, log });
   }
 

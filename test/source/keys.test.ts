@@ -2,20 +2,18 @@
  * Which key a job's requests carry: that of its entry point, or the one that the job names; and that each key has a budget
  * of its own. What a key may do is the service's: `service/serve-keys.test.ts`.
  */
-import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createOpeners, type SqlAccess } from '../../src/openers.ts';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { createSilentLog } from '../support/log.ts';
 
 /** Keys as they came over the socket. */
 const seen: string[] = [];
-const server = createServer(async (request, response) => {
+const server = await serveHttp(async (request, response) => {
   seen.push(((await json(request)) as { api_key: string }).api_key);
   response.setHeader('content-type', 'application/json');
   response.end(
@@ -26,18 +24,15 @@ let folder: Awaited<ReturnType<typeof makeFolder>>;
 
 beforeAll(async () => {
   folder = await makeFolder();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
 });
 afterAll(async () => {
-  server.close();
+  await server.close();
   await folder.remove();
 });
 
 /** Asks once. @returns the key of the request */
 async function askWith(env: Readonly<Record<string, string>>, access: SqlAccess): Promise<string | undefined> {
-  // A listening TCP server has an address with a port.
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url } = server;
   const openers = createOpeners({
     env: { FLOWDROP_API_URL: url, FLOWDROP_PORTAL_URL: url, ...env },
     ...{ cwd: folder.path, packageDir: REPO, writeErr: () => undefined, interactive: false, debug: false },

@@ -2,15 +2,13 @@
  * The clients of option chain and market structure against a local HTTP server: what goes over the wire, what counts as an
  * answer, as a missing snapshot, and as a fault. Pace, retries and the clock are those of the historical client's tests.
  */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SnapshotApi } from '../../src/job/job.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { createSnapshotClient, type SnapshotClient } from '../../src/source/snapshot.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
 
@@ -30,7 +28,7 @@ interface Reply {
   readonly body: unknown;
 }
 
-let server: Server;
+let server: Awaited<ReturnType<typeof serveHttp>>;
 let seen: Seen[];
 let replies: Reply[];
 let chain: SnapshotClient;
@@ -39,7 +37,7 @@ let structure: SnapshotClient;
 beforeEach(async () => {
   seen = [];
   replies = [];
-  server = createServer(async (request: IncomingMessage, response) => {
+  server = await serveHttp(async (request, response) => {
     const { method = '', url = '', headers } = request;
     seen.push({ method, url, authorization: headers.authorization, body: await text(request) });
     // The last reply stays, for retries.
@@ -51,21 +49,14 @@ beforeEach(async () => {
     response.writeHead(status, { ...extra });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo; // A listening TCP server has an address with a port.
   const clock = createFakeClock({ startMs: Date.parse(`${DAY}T23:00:00Z`) });
-  const url = `http://127.0.0.1:${port}/snapshots`;
+  const url = `${server.url}/snapshots`;
   const deps = { clock, pacer: createPacer(clock, { requestsPerSecond: 1 }), log: createSilentLog() };
   const options = { url, apiKey: KEY, clockOffsetMs: 0 };
   const open = (api: SnapshotApi) => createSnapshotClient({ api, columns: SNAPSHOT_COLUMNS[api] }, options, deps);
   [chain, structure] = [open('chain'), open('market-structure')];
 });
-afterEach(async () => {
-  server.closeAllConnections();
-  server.close();
-  await once(server, 'close');
-});
+afterEach(() => server.close());
 
 const askChain = (filter = {}) => chain.ask({ symbol: 'SPX', date: DAY, filter });
 const askStructure = () => structure.ask({ symbol: 'SPX', date: DAY });

@@ -2,14 +2,12 @@
  * Listings that cannot be: what is not listed counts as absent, and what lies under a prefix is removed, so a listing that
  * has other keys, breaks off, or goes round in a circle is an error. What a real service lists is in `test/contract/store.external.test.ts`.
  */
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
+import { serveHttp } from '../support/http-server.ts';
 
-let server: Server;
+let server: Awaited<ReturnType<typeof serveHttp>>;
 let store: Store;
 /** What is answered to every request for a listing. */
 let answer = '';
@@ -18,22 +16,18 @@ let requests = 0;
 beforeAll(async () => {
   process.env['AWS_ACCESS_KEY_ID'] ??= 'key';
   process.env['AWS_SECRET_ACCESS_KEY'] ??= 'secret';
-  server = createServer((_request, response) => {
+  server = await serveHttp((_request, response) => {
     requests += 1;
     response.writeHead(200, { 'content-type': 'application/xml' });
     response.end(`<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${answer}</ListBucketResult>`);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo; // It listens, so it has a port.
   const place = { bucket: 'bucket', prefix: 'root', pathStyle: true, region: 'us-east-1' };
-  store = await openS3Store({ ...place, endpoint: `http://127.0.0.1:${port}` });
+  store = await openS3Store({ ...place, endpoint: server.url });
 });
 
 afterAll(async () => {
   await store.close();
-  server.closeAllConnections();
-  server.close();
+  await server.close();
 });
 
 const list = async (): Promise<readonly string[]> => {

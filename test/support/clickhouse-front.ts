@@ -3,9 +3,7 @@
  * engine. The engine, its SQL, its formats and the wire are real; users and sessions are not there. Old servers are tested
  * with Debian's (`clickhouse-server.ts`).
  */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
@@ -13,6 +11,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
+import { serveHttp } from './http-server.ts';
 
 /** Where the engine makes tables, which a job must name. */
 export const FRONT_DATABASE = 'flowdrop_tables';
@@ -43,15 +42,12 @@ export async function startClickHouseFront(): Promise<ClickHouseFront> {
   const statements: string[] = [];
   const hooks: Pick<ClickHouseFront, 'onStatement'> = { onStatement: undefined };
   const takeTurn = createTurns();
-  const server = createServer((request, response) => {
-    answer(engine, { statements, hooks, takeTurn }, request, response).catch(() => response.destroy());
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo; // A listening TCP server has an address with a port.
+  const server = await serveHttp((request, response) =>
+    answer(engine, { statements, hooks, takeTurn }, request, response),
+  );
   return {
-    url: `http://${FRONT_USER}:${FRONT_PASSWORD}@127.0.0.1:${port}/default`,
-    origin: `http://127.0.0.1:${port}`,
+    url: `${server.url.replace('//', `//${FRONT_USER}:${FRONT_PASSWORD}@`)}/default`,
+    origin: server.url,
     engine,
     statements,
     get onStatement() {
@@ -61,9 +57,7 @@ export async function startClickHouseFront(): Promise<ClickHouseFront> {
       hooks.onStatement = hook;
     },
     async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
+      await server.close();
       await engine.close();
     },
   };

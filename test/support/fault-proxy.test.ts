@@ -2,8 +2,6 @@
  * What only the proxy itself can show of its faults: whole pages that are wrong, requests that wait, and plans. That
  * connections break and answers are garbled, `source/faults.test.ts` proves by what the worker makes of them.
  */
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -16,28 +14,26 @@ import {
   type SeenRequest,
 } from './fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
+import { serveHttp } from './http-server.ts';
 
 const PAGE = { status: 'SUCCESS', data: [{ n: 4711 }, { n: 4712 }, { n: 4713 }], meta: {} };
 
-let upstream: Server;
+let upstream: Awaited<ReturnType<typeof serveHttp>>;
 let proxy: FaultProxy;
 let isGzipped: boolean;
 
 beforeEach(async () => {
   isGzipped = false;
-  upstream = createServer((request, response) => {
-    request.resume().on('end', () => {
-      const text = JSON.stringify(PAGE);
-      response.writeHead(200, { 'x-own': 'kept', ...(isGzipped ? { 'content-encoding': 'gzip' } : {}) });
-      response.end(isGzipped ? gzipSync(text) : text);
-    });
+  upstream = await serveHttp((_request, response) => {
+    const text = JSON.stringify(PAGE);
+    response.writeHead(200, { 'x-own': 'kept', ...(isGzipped ? { 'content-encoding': 'gzip' } : {}) });
+    response.end(isGzipped ? gzipSync(text) : text);
   });
-  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
-  proxy = await startFaultProxy(`http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);
+  proxy = await startFaultProxy(upstream.url);
 });
 afterEach(async () => {
   await proxy.close();
-  await new Promise((resolve) => upstream.close(resolve));
+  await upstream.close();
 });
 
 const ask = async (sql = 'SELECT 1') =>

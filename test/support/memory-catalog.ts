@@ -3,11 +3,10 @@
  * `open-api/rest-catalog-open-api.yaml`. It keeps metadata in memory, and reads a registered table from its file. The catalog
  * with which Iceberg tests itself takes its place in `npm run nightly -- catalog`.
  */
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
+import { serveHttp } from './http-server.ts';
 import type { RestCatalogServer } from './rest-catalog.ts';
 
 interface Numbered {
@@ -32,21 +31,11 @@ const CONFLICT: Answer = [409, { error: { message: 'conflict', code: 409 } }];
 
 export async function startMemoryCatalog(): Promise<RestCatalogServer> {
   const namespaces = new Map<string, Map<string, TableDocument>>();
-  const server = createServer((request, response) => {
-    void answer(namespaces, request).then(([status, body]) => {
-      response.writeHead(status, { 'content-type': 'application/json' }).end(body && JSON.stringify(body));
-    });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    stop: async () => {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  const { url, close } = await serveHttp(async (request, response) => {
+    const [status, body] = await answer(namespaces, request);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body && JSON.stringify(body));
+  });
+  return { url, stop: close };
 }
 
 async function answer(namespaces: Map<string, Map<string, TableDocument>>, request: IncomingMessage): Promise<Answer> {

@@ -3,10 +3,9 @@
  * conditions, or refuse headers. No signature is checked.
  */
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
+import { serveHttp } from './http-server.ts';
 
 export interface PlainS3 {
   /** Environment for a worker; its store is `s3://bucket/...`. */
@@ -71,12 +70,10 @@ export async function startPlainS3({
     response.writeHead(from === undefined ? 200 : 206, { etag: tagOf(found), 'content-length': bytes.length });
     response.end(method === 'HEAD' ? undefined : bytes);
   };
-  const server = createServer((request, response) => void answer(request, response));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await serveHttp(answer);
   return {
     env: {
-      AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}`,
+      AWS_ENDPOINT_URL_S3: url,
       AWS_REGION: 'us-east-1',
       AWS_ACCESS_KEY_ID: 'test',
       AWS_SECRET_ACCESS_KEY: 'test',
@@ -84,10 +81,7 @@ export async function startPlainS3({
     },
     keys: objects,
     asked,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 

@@ -3,15 +3,14 @@
  * embedded engine. Its counts are real SQL over that table; of a page it asks the table which rows are in it, and sends
  * their bytes. So it counts an odd row as a real server would that has it.
  */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import { insertRows } from './engine-source.ts';
 import { workerEnvironment } from './flowdrop.ts';
+import { serveHttp } from './http-server.ts';
 import type { TradeRow } from './trades.ts';
 
 export interface RawRow {
@@ -103,24 +102,18 @@ export async function startRawSource(
       ]),
     );
   };
-  const server = createServer((incoming, outgoing) => {
+  const { url, close } = await serveHttp((incoming, outgoing) =>
     serve(incoming, outgoing).catch((error: unknown) => {
       outgoing.writeHead(422, { 'content-type': 'application/json', date: new Date(options.now).toUTCString() });
       outgoing.end(JSON.stringify({ status: 'ERROR', errorCode: 'INVALID_QUERY', errorMsg: String(error) }));
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // It listens, so it has a port.
+    }),
+  );
   const source: RawSource = {
     url: url + HISTORICAL_PATH,
     env: workerEnvironment(url, url),
     asked,
     onPage: () => undefined,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
   return source;
 }
