@@ -185,21 +185,12 @@ export function reportSettings(env: Environment, cwd: string) {
     if (value) return [isSecret || hasCredentials(value) ? name : `${name}=${value}`];
     return isSecret && env[`${name}_FILE`] ? [`${name} (from a file)`] : [];
   });
-  const ruled = Object.entries<object>(SETTINGS).filter(([, rule]) => 'parse' in rule);
-  const checks = [
-    // What belongs to the status page is read together.
-    ...[...secrets.keys()]
-      .filter((name) => name !== 'FLOWDROP_STATUS_TOKEN')
-      .map((name) => () => readSecret(env, name, cwd)),
-    ...ruled
-      .filter(([name]) => !name.includes('_STATUS_'))
-      .map(
-        ([name]) =>
-          () =>
-            readRuled(env, name as RuledName),
-      ),
-    () => readStatusSettings(env, cwd),
-  ];
+  const ruled = Object.entries<object>(SETTINGS).flatMap(([name, rule]) => ('parse' in rule ? [name] : []));
+  // It is in one of the two lists.
+  const read = (name: string) => (secrets.has(name) ? readSecret(env, name, cwd) : readRuled(env, name as RuledName));
+  // What belongs to the status page is read together.
+  const apart = [...secrets.keys(), ...ruled].filter((name) => !name.includes('_STATUS_'));
+  const checks = [...apart.map((name) => () => read(name)), () => readStatusSettings(env, cwd)];
   return {
     /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
     set,

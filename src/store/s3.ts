@@ -172,7 +172,7 @@ class S3Store implements Store {
   /**
    * Writes an object, and looks whether it is there. A different one is left alone: it may be a later write of another
    * worker, which a second one would overwrite. @param tag that it should have, besides that in the answer: one must match,
-   * as with SSE-KMS a tag is not an MD5 @throws UnmetRequest
+   * as with SSE-KMS a tag is not an MD5 @throws UnmetRequest, also where a service has overlooked that it is to encrypt
    */
   async #write(
     key: string,
@@ -184,13 +184,6 @@ class S3Store implements Store {
     const address = { Bucket: target.Bucket, Key: target.Key };
     for (let writes = 1; writes <= MAX_WRITES; writes += 1) {
       const answer = await send();
-      if (!answer.isCopy) {
-        const refused = checkEncryption(wanted, answer.ServerSideEncryption);
-        if (refused) {
-          await this.#client.send(new DeleteObjectCommand(address));
-          throw refused;
-        }
-      }
       const found = await this.#look(address);
       if (found === undefined) continue;
       const etags = [answer.ETag, tag].map(unquote);
@@ -202,10 +195,15 @@ class S3Store implements Store {
           'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.',
         );
       }
-      // MinIO names the encryption of a copy only when it is looked at. A copy stays: it may have replaced the only one.
-      const unmet = checkEncryption(wanted, answer.ServerSideEncryption ?? found.ServerSideEncryption);
-      if (unmet) throw unmet;
-      return;
+      // MinIO names the encryption of a copy only when it is looked at.
+      const named = answer.ServerSideEncryption ?? found.ServerSideEncryption;
+      if (wanted === undefined || named === wanted) return;
+      // A copy stays: it may have replaced the only one.
+      if (!answer.isCopy) await this.#client.send(new DeleteObjectCommand(address));
+      throw new UnmetRequest(
+        `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
+        'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
+      );
     }
     throw new UnmetRequest(
       'the service confirmed the write, but there is no object',
@@ -370,18 +368,6 @@ function assertListing(page: ListObjectsV2CommandOutput, prefix: string, token: 
   const next = page.NextContinuationToken;
   if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing is cut off', UNMET_HINT);
   if (next && next === token) throw new UnmetRequest('the listing repeats the same page', UNMET_HINT);
-}
-
-/**
- * Some services accept the header but write the object unencrypted.
- * @param named the encryption that the service names @returns the fault if that is not the requested one
- */
-function checkEncryption(wanted: string | undefined, named: string | undefined): UnmetRequest | undefined {
-  if (wanted === undefined || named === wanted) return undefined;
-  return new UnmetRequest(
-    `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
-    'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
-  );
 }
 
 /** Without quotes, and without the mark that a proxy puts before a tag when it compresses the body. */
