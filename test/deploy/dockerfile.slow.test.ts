@@ -5,12 +5,12 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { builtinModules } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { listFiles, makeFolder, REPO, startService } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { createIgnore, parseDockerfile } from './dockerfile.ts';
 
 const stages = parseDockerfile(readFileSync(join(REPO, 'Dockerfile'), 'utf8'));
@@ -188,13 +188,11 @@ describe('the health check', () => {
     ['/healthz/live', 503, 1],
   ])('of a daemon that answers %s with %i ends with %i', async (path, status, code) => {
     const asked: string[] = [];
-    const server = createServer(({ url = '' }, response) => {
+    const server = await serveHttp(({ url = '' }, response) => {
       asked.push(url);
       response.writeHead(status).end('{"ok":true}');
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    const port = typeof address === 'object' ? address?.port : 0;
+    });
+    const { port } = new URL(server.url);
     try {
       const { ended, said } = await checkHealth([], { FLOWDROP_STATUS_ADDRESS: `0.0.0.0:${port}` });
       expect(ended).toBe(code);
@@ -202,7 +200,7 @@ describe('the health check', () => {
       expect(asked).toEqual([path]);
       expect((await checkHealth([`http://127.0.0.1:${port}/healthz`], {})).ended).toBe(code);
     } finally {
-      server.close();
+      await server.close();
     }
   });
 

@@ -3,14 +3,13 @@
  * says. Whole releases are in `npm run nightly -- release`.
  */
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { IS_NIGHTLY } from '../support/nightly.ts';
 import { npmEnv } from '../support/npm.ts';
 import { makeContext } from './replay.ts';
@@ -73,17 +72,14 @@ it.runIf(IS_NIGHTLY)(
   async () => {
     const advisory = { id: 1, url: 'https://example.com/1', title: 'x', severity: 'high', vulnerable_versions: '*' };
     let advisories: object | undefined = { chdb: [advisory] };
-    const server = createServer((request, response) => {
+    const server = await serveHttp((request, response) => {
       const isAudit = request.url === '/-/npm/v1/security/advisories/bulk' && advisories !== undefined;
       response.writeHead(isAudit ? 200 : 404, { 'content-type': 'application/json' });
       response.end(JSON.stringify(isAudit ? advisories : {}));
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    const port = typeof address === 'object' ? address?.port : 0;
+    });
     const dry = async () => (await release(next, '--dry-run')).stderr;
     const before = env.npm_config_registry;
-    env.npm_config_registry = `http://127.0.0.1:${port}/`;
+    env.npm_config_registry = `${server.url}/`;
     try {
       expect(await dry()).toContain('chdb has an advisory (high)');
       advisories = {};
@@ -92,7 +88,7 @@ it.runIf(IS_NIGHTLY)(
       expect(await dry()).toContain('did not answer npm audit');
     } finally {
       env.npm_config_registry = before;
-      server.close();
+      await server.close();
     }
   },
   RELEASE_MS,

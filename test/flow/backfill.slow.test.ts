@@ -4,7 +4,6 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { useCleanups } from '../support/cleanups.ts';
@@ -13,6 +12,7 @@ import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { type Finished, flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { readNewestRun } from '../support/run-record.ts';
+import { findFreePort } from '../support/server-process.ts';
 
 const AS_OF = '2026-11-20T23:00:00Z';
 const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'];
@@ -260,7 +260,7 @@ describe('a date that left the lookback while it was staged', () => {
   });
 
   it('is sealed as degraded when the operator says so, with what there is', async () => {
-    const port = await findPort();
+    const port = await findFreePort();
     const day = ['--generate-rows', '600', '--row-limit', '50', '--port', String(port)];
     const early = await startService(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
     const gate = await startGate(early, 8);
@@ -289,14 +289,3 @@ describe('a date that left the lookback while it was staged', () => {
     );
   });
 });
-
-async function findPort(): Promise<number> {
-  return await new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
-    });
-  });
-}

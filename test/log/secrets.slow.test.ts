@@ -2,10 +2,8 @@
  * Secrets in what runs leave behind, failing ones and their archive: real servers repeat what they were sent, and everything that can be read
  * afterwards is searched for every secret, as it is, percent-encoded and in base64.
  */
-import { once } from 'node:events';
 import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -13,6 +11,7 @@ import { createRedactor, isSecretKey, maskByKey } from '../../src/core/redact.ts
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, type WebhookReceiver } from '../mail/webhook-receiver.ts';
 import { flowdrop, listFiles, makeFolder, startService } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { pickNewest } from '../support/store-keys.ts';
 
 const SECRETS = {
@@ -34,7 +33,7 @@ function listForms(secret: string): readonly string[] {
   return [secret, percent, lower, base64(secret), base64(secret).replace(/=+$/, '')];
 }
 
-let api: { readonly url: string; readonly server: Server };
+let api: Awaited<ReturnType<typeof serveHttp>>;
 let smtp: SmtpReceiver;
 let receiver: WebhookReceiver;
 /** What every HTTP server here answers: all that it was sent, and all that it could know. */
@@ -50,10 +49,7 @@ beforeAll(async () => {
     response.writeHead(status, { 'content-type': isS3 ? 'application/xml' : 'application/json' });
     response.end(isS3 ? xml : JSON.stringify({ error: { code: 'UNAUTHORIZED', message: said.join(' ') }, said }));
   };
-  const server = createServer((request, response) => void parrot(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  api = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }; // A listening TCP server has an address with a port.
+  api = await serveHttp(parrot);
   [smtp, receiver] = await Promise.all([
     startSmtpReceiver({
       authOptional: false,
@@ -66,9 +62,7 @@ beforeAll(async () => {
   ]);
 });
 afterAll(async () => {
-  api.server.closeAllConnections();
-  api.server.close();
-  await Promise.all([smtp.close(), receiver.close()]);
+  await Promise.all([api.close(), smtp.close(), receiver.close()]);
 });
 
 let cwd: string;

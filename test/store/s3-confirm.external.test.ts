@@ -94,15 +94,6 @@ describe.skipIf(server === undefined)('a service that says it has written, and h
       expect(await direct.head('large')).toEqual(isThere);
     });
 
-    test('that is acknowledged and not kept is sent again, and fails when it stays so', async () => {
-      lie('file', { kind: 'not-kept' }, 1);
-      await store.put('large', { path });
-      expect(await direct.head('large')).toEqual(isThere);
-      lie('file', { kind: 'not-kept' });
-      await expect(store.put('large-b', { path })).rejects.toMatchObject(FAULT);
-      expect(await direct.head('large-b')).toBeUndefined();
-    });
-
     test('that stalled on the way is sent again', async () => {
       const text = ERROR.replace('InternalError', 'RequestTimeout');
       proxy.follow([{ on: WRITES.file, fault: { kind: 'status', status: 400, body: { text } }, times: 1 }]);

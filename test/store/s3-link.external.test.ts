@@ -1,6 +1,6 @@
 /**
- * Presigned links on a real S3 server: what they open, for how long, and that nothing else can be done with them. That
- * the bytes come, and which durations are refused, is in `test/contract/store.external.test.ts`.
+ * Presigned links on a real S3 server: how long they last, and who signs them. That the bytes come, and which durations
+ * are refused, is in `test/contract/store.external.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -26,8 +26,8 @@ describe.skipIf(server === undefined)('a presigned link', () => {
     if (link === undefined) throw new Error('an S3 store has links');
     return { ...link, url: new URL(link.url) };
   };
-  const ask = async (url: URL, init: RequestInit = {}) => {
-    const answer = await fetch(url, init);
+  const ask = async (url: URL) => {
+    const answer = await fetch(url);
     return { status: answer.status, body: await answer.text() };
   };
 
@@ -36,7 +36,6 @@ describe.skipIf(server === undefined)('a presigned link', () => {
     useS3Credentials(server);
     store = await open();
     await store.put('day.parquet', { bytes: Buffer.from('the day') });
-    await store.put('other.parquet', { bytes: Buffer.from('another day') });
   });
 
   afterAll(async () => {
@@ -68,31 +67,6 @@ describe.skipIf(server === undefined)('a presigned link', () => {
     const refused = await ask(ended.url);
     expect(refused.status).toBe(403);
     expect(refused.body).not.toContain('the day');
-  });
-
-  test('opens no other object, lasts no longer and allows no other method than it was signed for', async () => {
-    const { url } = await linkTo('day.parquet', 600);
-    const changed = (change: (copy: URL) => void) => {
-      const copy = new URL(url);
-      change(copy);
-      return copy;
-    };
-    const another = changed((copy) => {
-      copy.pathname = copy.pathname.replace('day.parquet', 'other.parquet');
-    });
-    const longer = changed((copy) => copy.searchParams.set('X-Amz-Expires', '604800'));
-    const unsigned = changed((copy) => copy.searchParams.delete('X-Amz-Signature'));
-    expect((await ask(another)).status).toBe(403);
-    expect((await ask(longer)).status).toBe(403);
-    expect((await ask(unsigned)).status).toBe(403);
-    expect((await ask(url, { method: 'PUT', body: 'forged' })).status).toBe(403);
-    expect((await ask(url, { method: 'DELETE' })).status).toBe(403);
-    expect(await ask(url)).toEqual({ status: 200, body: 'the day' });
-  });
-
-  test('to an object that is not there is made, and leads nowhere', async () => {
-    const { url } = await linkTo('never.parquet', 600);
-    expect((await ask(url)).status).toBe(404);
   });
 
   test('ends with the session that signed it, where that says when it ends', async () => {

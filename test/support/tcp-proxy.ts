@@ -22,8 +22,6 @@ export interface TcpProxy {
   readonly faults: number;
   /** Bytes of requests that went through so far. */
   readonly requestBytes: number;
-  /** Bytes of answers that came so far. */
-  readonly answerBytes: number;
   breakWith(fault: ProxyFault): void;
   /** Overwrites the first occurrence of `text` in one piece of a request with as many `~`, once. */
   corrupt(text: string): void;
@@ -36,7 +34,6 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
   let fault: ProxyFault | undefined;
   let passedBytes = 0;
   let requestBytes = 0;
-  let answerBytes = 0;
   /** Connections that nothing passes any more, until `heal`. */
   const stalled = new Set<Socket>();
   let faults = 0;
@@ -71,7 +68,6 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       const limit = fault?.direction === direction ? fault.afterBytes - passedBytes : Number.POSITIVE_INFINITY;
       if (fault?.direction === direction) passedBytes += chunk.length;
       if (direction === 'request') requestBytes += Math.min(chunk.length, limit);
-      else answerBytes += chunk.length;
       if (chunk.length > limit) {
         if (limit > 0) to.write(chunk.subarray(0, limit));
         breakConnections(client, upstream);
@@ -112,9 +108,6 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
     },
     get requestBytes() {
       return requestBytes;
-    },
-    get answerBytes() {
-      return answerBytes;
     },
     breakWith(next) {
       fault = next;
