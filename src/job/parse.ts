@@ -1,86 +1,38 @@
 /**
- * Parses a job file's YAML text to a resolved job. Invariant: a file is either accepted whole or refused. All faults of
- * its syntax, or else of its shape, are listed together; a rule that `resolve-job.ts` finds broken is reported alone.
- * Each fault has file, line, key path (if it has one), the value found and what is allowed.
+ * Parses a job file's YAML text to a resolved job, or refuses it with all its faults (`checked-yaml.ts`); a rule that
+ * `resolve-job.ts` finds broken is reported alone.
  */
 import { dirname } from 'node:path';
-import { type Document, isMap, isScalar, type Node, parseDocument, stringify, visit, type YAMLParseError } from 'yaml';
-import { z } from 'zod';
-import { describeError, Fault, findPlace, isFault, type Place } from '../core/errors.ts';
-import { findNearest } from '../core/nearest.ts';
+import { parseDocument, stringify } from 'yaml';
+import { describePlace, findKey, parseYaml, readYaml } from '../core/checked-yaml.ts';
+import { Fault, findPlace, isFault, type Place } from '../core/errors.ts';
 import { formatBytes } from '../core/units.ts';
 import { type Job, ResolveFault } from './job.ts';
 import { resolveJob } from './resolve-job.ts';
 import { jobSchema } from './shape.ts';
 
-type KeyPath = readonly (string | number)[];
-
 /** Many times what a job with long SQL and hundreds of recipients has. */
 const MAX_FILE_BYTES = 1_000_000;
-/** More faults of one file have one reason, and nobody reads them. */
-const MAX_FAULTS = 100;
-const TOO_DEEP = 'sections or lists are nested too deeply';
-/** A value that came is shown up to this length. */
-const MAX_SHOWN_LENGTH = 200;
+const JOB_HINT = 'Correct the job file; `flowdrop schema` prints every key, `flowdrop check` checks it again.';
 
 /**
  * @param folder that its paths are relative to; default: that of the file
  * @throws Fault `JOB_INVALID` (kind `usage`) whose message lists the faults, one per line
  */
 export function parseJob(file: string, text: string, folder = dirname(file)): Job {
-  const { contents, value } = readDocument(file, text);
-  const checked = jobSchema.safeParse(value);
-  if (!checked.success) {
-    const { issues } = checked.error;
-    const faults = issues
-      .slice(0, MAX_FAULTS)
-      .flatMap((issue) => describeIssue(issue, value))
-      .map(({ path, says }) => ({ path, says, place: findPlace(file, text, ...findKey(contents, path)) }))
-      .sort((a, b) => a.place.line - b.place.line);
-    const others = issues.length - MAX_FAULTS;
-    throw invalidJob(
-      [
-        ...faults.map(({ path, says, place }) => `${describePlace(place, file, path)}: ${says}`),
-        ...(others > 0 ? [`${file}: and ${others} more faults`] : []),
-      ],
-      faults.map(({ place }) => place),
-    );
-  }
+  const written = parseYaml(file, limitSize(file, text), jobSchema, invalidJob);
   try {
-    return resolveJob(file, folder, checked.data);
+    return resolveJob(file, folder, written);
   } catch (error) {
     if (error instanceof ResolveFault) throw locateFault(file, text, error);
     throw error;
   }
 }
 
-/**
- * Parses the text to YAML and its value.
- * @throws Fault `JOB_INVALID`, also for aliases that would expand without end, and for what is nested too deeply to read
- */
-function readDocument(file: string, text: string): { readonly contents: unknown; readonly value: unknown } {
-  if (text.length > MAX_FILE_BYTES) {
-    const came = `${file}: has ${formatBytes(text.length)}`;
-    throw invalidJob([`${came}; a job file has at most ${formatBytes(MAX_FILE_BYTES)}`], []);
-  }
-  let document: Document.Parsed | undefined;
-  try {
-    document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
-    if (document.errors.length > 0) throw invalidSyntax(file, text, document.errors);
-    const value: unknown = document.toJS();
-    // Not of a value that contains itself.
-    JSON.stringify(value);
-    return { contents: document.contents, value };
-  } catch (error) {
-    if (isFault(error)) throw error;
-    if (error instanceof RangeError) throw invalidJob([`${file}: ${TOO_DEEP}`], []);
-    const ranges: number[] = [];
-    if (document) visit(document, { Alias: (_, { range }) => void ranges.push(...(range ?? [])) });
-    const place = findPlace(file, text, ranges[0] ?? 0, ranges[1] ?? 1);
-    const what = error instanceof TypeError ? 'an alias stands for a value that contains it' : describeError(error);
-    const allowed = 'an alias (*name) repeats a value that was written before it, and a job needs few of them';
-    throw invalidJob([`${file}:${place.line}: ${what}; ${allowed}`], [place]);
-  }
+function limitSize(file: string, text: string): string {
+  if (text.length <= MAX_FILE_BYTES) return text;
+  const came = `${file}: has ${formatBytes(text.length)}`;
+  throw invalidJob([`${came}; a job file has at most ${formatBytes(MAX_FILE_BYTES)}`], []);
 }
 
 /** Adds file, line and key path to the fault. @param text of the file @param hint instead of the general one */
@@ -90,159 +42,11 @@ export function locateFault(file: string, text: string, fault: ResolveFault, hin
   const found = findPlace(file, text, ...findKey(contents, path));
   // Of a line with a secret, only its key is shown.
   const place = isSecret ? { ...found, text: found.text.replace(/:.*/, ': ...'), column: 1, length: 1 } : found;
-  return invalidJob([`${describePlace(place, file, path)}: ${message}`], [place], hint);
+  return invalidJob([`${describePlace(place, path)}: ${message}`], [place], hint);
 }
-
-/** The first error of each line: those after it follow from it. */
-function invalidSyntax(file: string, text: string, errors: readonly YAMLParseError[]): Fault {
-  const byLine = new Map<number, { readonly message: string; readonly place: Place }>();
-  for (const { message, pos } of errors.slice(0, MAX_FAULTS)) {
-    const place = findPlace(file, text, ...pos);
-    const said = /call stack/.test(message) ? TOO_DEEP : message;
-    if (!byLine.has(place.line)) byLine.set(place.line, { message: explainAlias(place.text) ?? said, place });
-  }
-  const faults = [...byLine.values()];
-  return invalidJob(
-    faults.map(({ message, place }) => `${file}:${place.line}: ${message}`),
-    faults.map(({ place }) => place),
-  );
-}
-
-/** YAML takes a star at the beginning of a value as a reference, which schedules often have. */
-function explainAlias(line: string): string | undefined {
-  const [, key, value] = /^[\s-]*([\w-]+):\s*(\*[^#]*?)\s*(?:#.*)?$/.exec(line) ?? [];
-  return key === undefined ? undefined : `a value that begins with * needs quotes: ${key}: "${value}"`;
-}
-
-function describePlace(place: Place, file: string, path: KeyPath): string {
-  return `${file}:${place.line}: ${path.join('.') || 'the file'}`;
-}
-
-const JOB_HINT = 'Correct the job file; `flowdrop schema` prints every key, `flowdrop check` checks it again.';
 
 function invalidJob(faults: readonly string[], places: readonly Place[], hint = JOB_HINT): Fault {
   return new Fault('JOB_INVALID', faults.join('\n'), { kind: 'usage', places, hint });
-}
-
-function describeIssue(
-  issue: z.core.$ZodIssue,
-  value: unknown,
-): readonly { readonly path: KeyPath; readonly says: string }[] {
-  const path = issue.path.filter((key) => typeof key !== 'symbol');
-  const came = readPath(value, path);
-  if (issue.code === 'unrecognized_keys') {
-    const allowed = Object.keys(chooseShape(shapeAt(path, value), came)?.properties ?? {});
-    return issue.keys.map((key) => {
-      const near = findNearest(key, allowed);
-      const meant = near ? ` (did you mean "${near}"?)` : '';
-      return { path: [...path, key], says: `unknown key "${key}"${meant}; allowed here: ${allowed.join(', ')}` };
-    });
-  }
-  const inner = issue.code === 'invalid_union' ? chooseIssues(issue, came) : undefined;
-  if (inner) return inner.flatMap((found) => describeIssue({ ...found, path: [...path, ...found.path] }, value));
-  if (came !== undefined)
-    return [{ path, says: `got ${showValue(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}` }];
-  const about = shapeAt(path, value)?.description;
-  return [{ path, says: `is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}` }];
-}
-
-function showValue(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH)}…`;
-}
-
-/** Issues of a value with several allowed kinds: those of the kind that it has, or one that lists all kinds. */
-function chooseIssues(issue: z.core.$ZodIssueInvalidUnion, value: unknown): readonly z.core.$ZodIssue[] | undefined {
-  if (issue.errors.length === 0) return undefined;
-  const isOfKind = (issues: readonly z.core.$ZodIssue[]) =>
-    !issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0);
-  const chosen = issue.errors.find(isOfKind);
-  if (chosen) return chosen;
-  const kinds = issue.errors.flatMap((issues) => issues.slice(0, 1).map(describeExpected));
-  const message = kinds.join(', or ');
-  return [{ code: 'custom', path: [], message, input: value, params: {} }];
-}
-
-/** Suggests the nearest allowed value. */
-function suggestValue(issue: z.core.$ZodIssue, came: unknown): string {
-  const allowed = issue.code === 'invalid_value' ? issue.values.map(String) : [];
-  const near = typeof came === 'string' ? findNearest(came, allowed) : undefined;
-  return near === undefined ? '' : ` (did you mean "${near}"?)`;
-}
-
-const TYPE_WORDS: Readonly<Record<string, string>> = {
-  array: 'a list',
-  object: 'a section of keys',
-  int: 'a whole number',
-};
-
-function describeExpected(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case 'invalid_value':
-      return `allowed: ${issue.values.map((value) => String(value)).join(', ')}`;
-    case 'invalid_type':
-      return `it must be ${TYPE_WORDS[issue.expected] ?? `a ${issue.expected}`}`;
-    case 'invalid_union':
-      return 'options' in issue && issue.options ? `allowed: ${issue.options.join(', ')}` : issue.message;
-    case 'too_small':
-      if (!isNumeric(issue.origin)) return 'it must not be empty';
-      return `it must be ${issue.inclusive ? 'at least' : 'more than'} ${issue.minimum}`;
-    case 'too_big':
-      if (!isNumeric(issue.origin)) return issue.message;
-      return `it must be ${issue.inclusive ? 'at most' : 'less than'} ${issue.maximum}`;
-    default:
-      return issue.message;
-  }
-}
-
-function isNumeric(origin: string): boolean {
-  return origin === 'number' || origin === 'int';
-}
-
-type Shape = z.core.JSONSchema.BaseSchema;
-
-/** What a job file may have, as data. */
-let described: Shape | undefined;
-
-/** What the schema says of a path. */
-function shapeAt(path: KeyPath, value: unknown): Shape | undefined {
-  described ??= z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' });
-  return path.reduce<Shape | undefined>((shape, key, depth) => {
-    const { items, properties } = chooseShape(shape, readPath(value, path.slice(0, depth))) ?? {};
-    return (typeof key === 'number' ? items : properties?.[key]) as Shape | undefined;
-  }, described);
-}
-
-/** Of several shapes, the section whose fixed keys the value has. */
-function chooseShape(shape: Shape | undefined, value: unknown): Shape | undefined {
-  const options = shape?.anyOf ?? shape?.oneOf;
-  if (options === undefined) return shape;
-  return options.find(({ properties }) => {
-    const fixed = Object.entries(properties ?? {}).filter(
-      ([, one]) => typeof one === 'object' && one.const !== undefined,
-    );
-    return properties && fixed.every(([key, one]) => (one as Shape).const === readPath(value, [key]));
-  });
-}
-
-function readPath(value: unknown, path: KeyPath): unknown {
-  return path.reduce<unknown>((node, key) => (node as Record<string | number, unknown> | undefined)?.[key], value);
-}
-
-/** Offsets of the deepest key of `path` that the file has; for an empty file, its beginning. */
-function findKey(contents: unknown, path: KeyPath): readonly [number, number] {
-  let node = contents as Node | null;
-  const rangeOf = (found: Node | null | undefined) => found?.range && ([found.range[0], found.range[1]] as const);
-  let range = [node?.range?.[0] ?? 0, node?.range?.[0] ?? 0] as const;
-  for (const key of path) {
-    const pair = isMap(node) ? node.items.find((item) => isScalar(item.key) && item.key.value === key) : undefined;
-    const next = (pair?.value ??
-      (node as { get?(key: unknown, keep: true): unknown } | null)?.get?.(key, true)) as Node | null;
-    range = (pair && isScalar(pair.key) ? rangeOf(pair.key) : undefined) ?? rangeOf(next) ?? range;
-    if (!next) break;
-    node = next;
-  }
-  return range;
 }
 
 const NO_SOURCE = { api: 'clickhouse', table: 'unknown' } as const;
@@ -254,7 +58,7 @@ const NO_SOURCE = { api: 'clickhouse', table: 'unknown' } as const;
  */
 export function parseAddressee(file: string, text: string): Job | undefined {
   // After a syntax error, no value can be trusted.
-  const value = unlessFault(() => readDocument(file, text).value);
+  const value = unlessFault(() => readYaml(file, limitSize(file, text), invalidJob).value);
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, source, drop, alerts, events }: Readonly<Record<string, unknown>> = { ...value };
   const parse = (one: unknown) =>

@@ -93,18 +93,18 @@ early_close: 2027-07-02
 `);
     expect({ code, kind }).toEqual({ code: 'CALENDAR_INVALID', kind: 'usage' });
     expect(lines).toEqual([
-      'calendar.yaml:2: closed: got "2027-02-30"; it must be an existing date, YYYY-MM-DD',
-      'calendar.yaml:4: unknown key "earlyclose" (did you mean "early_close"?); allowed: closed, early_close, open',
-      'calendar.yaml:6: open: 2027-03-01 is in closed too (line 3); a date is in one list only',
-      'calendar.yaml:7: open: 2027-03-06 is a Saturday, which never has a session; allowed are weekdays',
-      'calendar.yaml:8: open: got a list; it must be an existing date, YYYY-MM-DD',
-      'calendar.yaml:9: early_close: got "2027-07-02"; it must be a list of dates',
+      'calendar.yaml:2: closed.0: got "2027-02-30"; it must be an existing date, YYYY-MM-DD',
+      'calendar.yaml:4: earlyclose: unknown key "earlyclose" (did you mean "early_close"?); allowed here: closed, early_close, open',
+      'calendar.yaml:6: open.0: got "2027-03-01"; it is in closed too; a date is in one list only',
+      'calendar.yaml:7: open.1: got "2027-03-06"; it is a Saturday, which never has a session; allowed are weekdays',
+      'calendar.yaml:8: open.2: got ["2027-03-08"]; it must be an existing date, YYYY-MM-DD',
+      'calendar.yaml:9: early_close: got "2027-07-02"; it must be a list',
     ]);
   });
 
   test.each([
-    { text: '- 2027-01-15', says: 'calendar.yaml:1: got a list; it must be a section' },
-    { text: 'closed: [20270115]', says: 'calendar.yaml:1: closed: got 20270115;' },
+    { text: '- 2027-01-15', says: 'calendar.yaml:1: the file: got ["2027-01-15"]; it must be a section' },
+    { text: 'closed: [20270115]', says: 'calendar.yaml:1: closed.0: got 20270115;' },
     { text: 'closed: [2027-01-15', says: 'calendar.yaml:1: ' },
     { text: 'open: []\nopen: []', says: 'calendar.yaml:2: Map keys must be unique' },
   ])('when it is $text', ({ text, says }) => {

@@ -100,7 +100,10 @@ describe('a calendar of the operator', () => {
     const { code, stdout } = await run(['run', job], 'closed: [tomorrow]');
     expect(code).toBe(2);
     expect(JSON.parse(stdout)).toMatchObject({
-      error: { code: 'CALENDAR_INVALID', message: expect.stringContaining('calendar.yaml:1: closed: got "tomorrow"') },
+      error: {
+        code: 'CALENDAR_INVALID',
+        message: expect.stringContaining('calendar.yaml:1: closed.0: got "tomorrow"'),
+      },
     });
     expect(service.requests.length).toBe(requests);
   });

@@ -222,7 +222,7 @@ describe('doctor', () => {
     expect(settings[3]?.seen).toContain('FLOWDROP_REQUESTS_PER_SECOND is "many"');
     expect(of('settings file')).toMatchObject([{ status: 'warn', next: `chmod 600 ${join(cwd, '.env')}` }]);
     expect(of('calendar')).toMatchObject([
-      { status: 'fail', seen: expect.stringContaining('calendar.yaml:2: closed:') },
+      { status: 'fail', seen: expect.stringContaining('calendar.yaml:2: closed.0:') },
     ]);
     expect(stdout).not.toContain('hidden-4711');
   });
