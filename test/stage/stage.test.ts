@@ -14,7 +14,6 @@ import { formatWindow } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { withRepeatedIds } from '../../src/engine/repeated-ids.ts';
-import { parseJob } from '../../src/job/parse.ts';
 import { countRepeats, countReplaced, countStaged, secondKey } from '../../src/stage/count.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { listStages } from '../../src/stage/stage-table.ts';
@@ -172,12 +171,6 @@ describe('a page', () => {
     expect(await stage.windows()).toEqual([]);
   });
 
-  test('whose last row lacks its time is in without that row, which is in quarantine', async () => {
-    await put({ time: undefined });
-    expect(await stage.totals()).toEqual({ rows: 2999, ids: 2999 });
-    expect(await stage.quarantine()).toMatchObject({ rows: 1, reasons: [{ column: 'time', reason: 'is missing' }] });
-  });
-
   test('without a column is refused by its name and with what there is', async () => {
     await expect(stage.put(windowAt(0), createPage([{ id: 'x', foo: 1 }]))).rejects.toMatchObject({
       code: 'PAGE_REFUSED',
@@ -308,24 +301,5 @@ describe('the stage of a date', () => {
     await (await openStage(engine, job, '2026-11-18', '')).discard();
     await stage.discard();
     expect(await engine.rows("SELECT name FROM system.tables WHERE name LIKE 'stage_trades%'")).toEqual([]);
-  });
-
-  test('of an aggregating job counts groups by the start of their grain', async () => {
-    const text = `name: flow
-source:
-  api: historical
-  sql: SELECT symbol, substring(time, 1, 16) AS minute, sum(size) AS n FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute
-  grain: minute
-  time: minute
-  split: [symbol]
-  types: {n: int64}
-drop: {to: out, dataset: flow}
-`;
-    const flow = await openStage(engine, parseJob('x', text), DATE, '');
-    const rows = ['SPY', 'QQQ'].map((symbol) => ({ symbol, minute: `${DATE} 09:31`, n: '9007199254740993' }));
-    await flow.put(windowAt(0), createPage(rows));
-    expect(await flow.count('time')).toEqual([{ second: 34_260, rows: 2, ids: 2, mark: '' }]);
-    expect(await flow.totals()).toEqual({ rows: 2, ids: 2 });
-    await flow.discard();
   });
 });
