@@ -14,6 +14,7 @@ import {
   readFile,
   rename,
   rm,
+  rmdir,
   stat,
   writeFile,
 } from 'node:fs/promises';
@@ -210,6 +211,18 @@ async function isFolder(path: string): Promise<boolean> {
     (found) => found.isDirectory(),
     () => false,
   );
+}
+
+/** Removes `folder` and its parents up to, but not including, `end`, as long as they are empty. */
+export async function removeEmptyFolders(folder: string, end: string): Promise<void> {
+  for (let path = folder; path !== end && path !== dirname(path); path = dirname(path)) {
+    try {
+      await rmdir(path);
+    } catch (error) {
+      // Another process removed it first, and its parent may still be empty, or has written into it.
+      if (!hasErrorCode(error, 'ENOENT')) return;
+    }
+  }
 }
 
 /** Creates missing folders and syncs each in its parent: otherwise a power cut could lose a file that was synced. */

@@ -5,13 +5,14 @@
  * others.
  */
 import { createReadStream, type Dirent } from 'node:fs';
-import { open, readdir, rmdir, stat, unlink } from 'node:fs/promises';
+import { open, readdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import {
   hasErrorCode,
   isTemporaryName,
   makeDurableFolder,
+  removeEmptyFolders,
   removeStaleTemporaries,
   syncFolder,
   writeWholeFile,
@@ -125,6 +126,7 @@ class DirectoryStore implements Store {
   async remove(key: string): Promise<void> {
     const path = this.#path(key);
     await attemptLocal('remove', path, () => ifPresent(unlink(path).then(() => syncFolder(dirname(path)))));
+    // Other folders may have been made by the operator, with permissions of their own.
     if (PASSING.some((prefix) => key.startsWith(prefix))) {
       for (const folder of [dirname(path), this.#temporaries]) await removeEmptyFolders(folder, this.url);
     }
@@ -290,22 +292,6 @@ async function isKept(path: string, from: Uint8Array | string, sizeBytes: number
 /** Whether `key` begins with `prefix`, or, if it is a folder, whether keys below it may. */
 function isUnder(key: string, prefix: string): boolean {
   return key.startsWith(prefix) || (key.endsWith('/') && prefix.startsWith(key));
-}
-
-/**
- * Removes empty folders from `folder` up to `root`, exclusive. Used only below the folders of files being sealed: other
- * folders may have been made by the operator, with their own permissions. A folder in use stays, and failing to remove
- * one costs nothing.
- */
-async function removeEmptyFolders(folder: string, root: string): Promise<void> {
-  for (let path = folder; path !== root && path !== dirname(path); path = dirname(path)) {
-    const isGone = await rmdir(path).then(
-      () => true,
-      // Another worker removed it first; its parent may still be empty.
-      (error: unknown) => hasErrorCode(error, 'ENOENT'),
-    );
-    if (!isGone) return;
-  }
 }
 
 /** `undefined` after a system error with one of these codes. */

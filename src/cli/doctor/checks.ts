@@ -3,10 +3,9 @@
  * operator stops it. Invariant: what a check writes is removed again, or listed as left behind.
  */
 import { randomUUID } from 'node:crypto';
-import { access, constants, mkdtemp, rm, rmdir, stat, statfs, writeFile } from 'node:fs/promises';
+import { access, constants, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { hasErrorCode } from '../../core/atomic-file.ts';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
 import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
 import { formatBytes } from '../../core/units.ts';
@@ -86,18 +85,6 @@ export async function checkStateDirectory(path: string): Promise<Findings> {
   });
   const next = 'Give this user the right to write in FLOWDROP_STATE_DIR, or name another folder.';
   return written.map((one) => (one.status === 'fail' ? { ...one, next } : one));
-}
-
-/** Removes `path` and its parents up to, but not including, `end`, as long as they are empty. */
-export async function removeEmptyFolders(path: string, end: string): Promise<void> {
-  for (let folder = path; folder !== end && folder !== dirname(folder); folder = dirname(folder)) {
-    try {
-      await rmdir(folder);
-    } catch (error) {
-      // Another process has written into the folder in the meantime: keep it.
-      if (!hasErrorCode(error, 'ENOENT')) return;
-    }
-  }
 }
 
 /** The nearest folder at or above a path that exists: a run creates the others. */

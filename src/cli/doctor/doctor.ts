@@ -8,6 +8,7 @@ import type { HistoricalMeta } from '../../api-contract/historical.ts';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { formatWallDate, parseSecond } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
+import { removeEmptyFolders } from '../../core/atomic-file.ts';
 import { EXIT_CODES } from '../../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../../core/machine.ts';
 import { formatCount } from '../../core/units.ts';
@@ -41,7 +42,6 @@ import {
   fail,
   findExisting,
   ok,
-  removeEmptyFolders,
   tryCheck,
   type WrittenPlace,
   warn,

@@ -16,13 +16,8 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import {
-  checkRoom,
-  checkStateDirectory,
-  checkStore,
-  type Finding,
-  removeEmptyFolders,
-} from '../../../src/cli/doctor/checks.ts';
+import { checkRoom, checkStateDirectory, checkStore, type Finding } from '../../../src/cli/doctor/checks.ts';
+import { removeEmptyFolders } from '../../../src/core/atomic-file.ts';
 import { openS3Store } from '../../../src/store/s3.ts';
 import { startS3, useS3Credentials } from '../../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
