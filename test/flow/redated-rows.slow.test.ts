@@ -41,11 +41,11 @@ async function begin(rows: readonly TableRow[]) {
   const env = { FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50', ...clock.env };
   return {
     table,
-    run: async (at: string) => {
+    run: async (at: string, code = 0) => {
       now = Date.parse(at);
       await clock.moveTo(now);
       const ended = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } });
-      expect(ended.code, ended.stderr).toBe(0);
+      expect(ended.code, ended.stderr).toBe(code);
     },
     manifest: async (date: string) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
     ids: async (date: string) =>
@@ -53,9 +53,9 @@ async function begin(rows: readonly TableRow[]) {
   };
 }
 
-function planMove(day: readonly TableRow[]) {
+function planMove(day: readonly TableRow[], to: string) {
   const at = { on: 'request', number: 1 } as const;
-  return planAlteration({ move: 'rows-redated', at, rows: MOVED, spread: 'far', seed: 1, to: TOOK }, day);
+  return planAlteration({ move: 'rows-redated', at, rows: MOVED, spread: 'far', seed: 1, to }, day);
 }
 
 it('rows that move to a date which is not over stand in one drop in the end', async () => {
@@ -64,7 +64,7 @@ it('rows that move to a date which is not over stand in one drop in the end', as
   await run('2026-11-19T22:00:00Z');
 
   // A late row comes with them, so the date is sealed again, with counts that no longer tell of the others.
-  const move = planMove(day);
+  const move = planMove(day, TOOK);
   await table.change({ remove: move.remove, add: [...move.add, createRow(GAVE, 9_000, 50_000)] });
   await run('2026-11-20T18:00:00Z');
   expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS + 1, kept: MOVED });
@@ -83,11 +83,29 @@ it('rows that move to a later date which lost a row itself stand in one drop aft
   const { table, run, manifest, ids } = await begin([...day, ...later]);
   await run('2026-11-20T22:00:00Z');
 
-  const move = planMove(day);
+  const move = planMove(day, TOOK);
   await table.change({ remove: [...move.remove, String(later[7]?.id)], add: move.add });
   await run('2026-11-21T18:00:00Z');
   expect(await manifest(TOOK)).toMatchObject({ revision: 2, rows: ROWS + MOVED, kept: 1 });
   expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS - MOVED });
   const there = await ids(GAVE);
+  expect(move.remove.filter((id) => there.includes(id))).toEqual([]);
+}, 600_000);
+
+it('rows that move to an earlier date which lost a row itself leave the later one once that one is sealed, expired or not', async () => {
+  const [earlier, day] = [createDay(GAVE, 0, 57_600), createDay(TOOK, 20_000, 57_600)];
+  const { table, run, manifest, ids } = await begin([...earlier, ...day]);
+  await run('2026-11-20T22:00:00Z');
+
+  const move = planMove(day, GAVE);
+  await table.change({ remove: [...move.remove, String(earlier[7]?.id)], add: move.add });
+  // On the earlier date's last day; the sessions since have no rows.
+  await run('2026-12-03T18:00:00Z', 3);
+  expect(await manifest(TOOK)).toMatchObject({ rows: ROWS });
+  expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS + MOVED, kept: 1 });
+
+  await run('2026-12-04T18:00:00Z', 3);
+  expect(await manifest(TOOK)).toMatchObject({ rows: ROWS - MOVED });
+  const there = await ids(TOOK);
   expect(move.remove.filter((id) => there.includes(id))).toEqual([]);
 }, 600_000);
