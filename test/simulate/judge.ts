@@ -56,6 +56,7 @@ interface Sealed {
   readonly rows: number;
   readonly sealed_at: string;
   readonly condition: string;
+  readonly through?: string;
   readonly degraded_reason?: string;
   readonly held?: string;
   readonly changes?: { readonly extended?: boolean } | null;
@@ -126,16 +127,20 @@ function judgeMoved(
   });
 }
 
-/** No revision of a date that lagged was whole without its last rows, and runs that found it lagging held it and said why. */
+/**
+ * No revision of a date that lagged was available without a row of the time that it covers, and runs that found it lagging
+ * held it and said why.
+ */
 async function judgeLag({ drawn, behind, runs, storeFolder, versions }: Lived): Promise<readonly string[]> {
   const date = drawn.lagging;
   if (date === undefined) return [];
-  const all = versions(date).at(-1)?.rows.size ?? 0;
+  const last = [...(versions(date).at(-1)?.rows.values() ?? [])];
   const revisions = await readRevisions(storeFolder, date);
   return [
-    ...revisions.flatMap(({ condition, revision, rows, degraded_reason: reason }) => {
-      if (condition === 'available' && rows !== all)
-        return [`${date} r${revision} is whole with ${rows} of ${all} rows`];
+    ...revisions.flatMap(({ condition, revision, rows, through, degraded_reason: reason }) => {
+      const all = last.filter(({ time }) => through === undefined || String(time) < `${date} ${through}`).length;
+      if (condition === 'available' && (through === undefined ? rows !== all : rows < all))
+        return [`${date} r${revision} has ${rows} of ${all} rows until ${through ?? 'its end'}`];
       return condition === 'available' || reason ? [] : [`${date} r${revision} is ${condition} without a reason`];
     }),
     ...runs.flatMap(({ isCalm, finished, startMs }, run) => {
