@@ -27,9 +27,10 @@ export function renderDropPage(
   context: PageContext,
 ): string {
   const { job, date, condition, damage, accepted, manifest } = drop;
+  const half = nameHalfDay(date, context.calendar);
   const canAccept = accepted === null && isAcceptable(condition ?? undefined);
   const main = html`<article class="job" aria-labelledby="drop-title">
-<header><p class="small"><a href="${jobPath(job)}">${job}</a></p><h1 id="drop-title">${formatWeekDate(date)}</h1>
+<header><p class="small"><a href="${jobPath(job)}">${job}</a></p><h1 id="drop-title">${formatWeekDate(date)}</h1>${half !== undefined && html`<p class="quiet">Half day, closes ${half}.</p>`}
 <p class="line">${condition && html`<span class="condition ${condition}">${renderShape(condition)} ${condition}</span>`} ${describeInWords(drop, context)}</p>
 ${damage !== null && html`<div class="error"><p><b>Damaged:</b> ${damage}</p></div>`}
 ${manifest?.degraded_reason !== undefined && html`<div class="error"><p>${manifest.degraded_reason}</p></div>`}
@@ -212,10 +213,10 @@ export function renderCalendar(
   const known = new Set(statuses.map(({ condition }) => condition));
   const legend = CONDITIONS.filter((condition) => known.has(condition));
   const renderDay = (date: string) => {
-    const day = html`<span class="date" aria-hidden="true">${Number(date.slice(8))}</span>`;
+    const close = nameHalfDay(date, calendar);
+    const day = html`<span class="date" aria-hidden="true">${Number(date.slice(8))}${close !== undefined && ' ½'}</span>`;
     const status = dates.get(date);
     if (status) {
-      const close = nameHalfDay(date, calendar);
       const half = close === undefined ? '' : `, half day, closes ${close}`;
       return html`<td class="day ${status.condition}"><a href="${dropPath(job, date)}" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></a></td>`;
     }

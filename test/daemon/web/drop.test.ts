@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { afterEach, expect, it } from 'vitest';
+import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { HOSTILE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW, startPage } from './views.ts';
@@ -16,9 +17,13 @@ afterEach(async () => {
   asked = [];
 });
 
-async function start(says: Parameters<typeof makeCommands>[0] = {}, view = makeBadDay): Promise<void> {
+async function start(
+  says: Parameters<typeof makeCommands>[0] = {},
+  view = makeBadDay,
+  calendar = NO_OVERRIDE,
+): Promise<void> {
   web = await startPage({
-    view,
+    ...{ view, calendar },
     commands: makeCommands({
       drop(job, date) {
         asked.push(`drop ${job} ${date}`);
@@ -50,6 +55,14 @@ it('says of a drop what its manifest says, in words, and how to read it', async 
   expect(words).toContain('revision 2, sealed Nov 20, 18:41 ET, 8,412,907 rows: 3 added, 1 removed, 2 altered');
   expect(body).toContain('read_parquet(&#39;s3://quant-drops/options/trades/session=2026-11-20/trades.parquet&#39;)');
   for (const name of ['DuckDB', 'pandas', 'Polars', 'ClickHouse']) expect(body).toContain(`<summary>${name}</summary>`);
+});
+
+it('names a half day, as the calendar does', async () => {
+  await start({}, makeBadDay, { ...NO_OVERRIDE, earlyClose: new Set(['2026-11-20']) });
+  expect((await get(PATH)).body).toContain('Half day, closes 13:00.');
+  const { body } = await get('/jobs/nightly-trades');
+  expect(body).toMatch(/>20 ½<.*Fri, Nov 20, 2026: [^<]*, half day, closes 13:00</);
+  expect(body).not.toContain('>19 ½<');
 });
 
 it('reads rows and sums only when they are asked for, and once for all who ask meanwhile', async () => {
