@@ -15,7 +15,6 @@ import { wholeDay } from '../../calendar/window.ts';
 import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
-import type { ConditionEntry } from '../../ledger/condition-file.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import { axisOf, isInside, keyOf, listSymbols } from '../../plan/axis.ts';
 import { type CellCount, type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
@@ -108,9 +107,9 @@ export async function auditSealed(
     const last = entries.get(date)?.audit;
     // What a date sealed since that day has, or in this run, may have been of this one; that one may have expired.
     const day = last?.audited_at.slice(0, 'YYYY-MM-DD'.length) ?? '';
-    const isLate = ({ date: other, last_modified_date: on }: ConditionEntry) => other !== date && (on ?? '') >= day;
-    const isNow = ({ date: other, status }: DateResult) => other !== date && status === 'sealed';
-    const isMoved = [...entries.values()].some(isLate) || [...exported, ...audited.results].some(isNow);
+    const late = [...entries.values()].filter(({ last_modified_date: on }) => (on ?? '') >= day);
+    const fresh = [...exported, ...audited.results].filter(({ status }) => status === 'sealed');
+    const isMoved = [...late, ...fresh].some(({ date: other }) => other !== date);
     await auditDate(run, each, now, last, isMoved && isLosing(each, now), audited);
   };
   // Rows that a date lost may be of another date now, which takes them over first.
