@@ -4,7 +4,6 @@
  * writers are exact. Shared by the service and the worker; the OpenAPI description is generated from them.
  */
 import { z } from 'zod';
-import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from './published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from './trade.ts';
 
 export const ERROR_CODES = [
@@ -43,10 +42,7 @@ export const TOO_BROAD_HINTS: readonly string[] = [
   'LIMIT does not necessarily reduce rows scanned',
 ];
 
-export const apiKeySchema = z
-  .string()
-  .describe('Begins with cus_ or apikey_. Not needed with session authentication.')
-  .meta({ examples: ['cus_0123456789abcdef'] });
+export const apiKeySchema = z.string().describe('Begins with cus_ or apikey_. Not needed with session authentication.');
 
 export const requestSchema = z
   .object({
@@ -56,12 +52,7 @@ export const requestSchema = z
       .describe(
         'One SELECT over RawOptionTrades or RawOptionTradesMaxDateOnlyMV (case-insensitive), in ClickHouse SQL. ' +
           'Comments are stripped. LIMIT caps the rows returned, not necessarily the rows scanned.',
-      )
-      .meta({
-        examples: [
-          "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2026-11-19' GROUP BY symbol",
-        ],
-      }),
+      ),
     test_mode: z
       .boolean()
       .describe('When true, sample rows are returned and the database is not queried. In a form: true, false, 1 or 0.')
@@ -81,13 +72,8 @@ export const metaSchema = z.looseObject({
     .number()
     .int()
     .describe('Rolling window of visible trades, measured at execution; active paid subscriptions only.')
-    .meta({ examples: [LOOKBACK_DAYS] })
     .optional(),
-  minimum_data_delay_minutes: z
-    .number()
-    .int()
-    .describe('Visible trades are at least this old.')
-    .meta({ examples: [MINIMUM_DATA_DELAY_MINUTES] }),
+  minimum_data_delay_minutes: z.number().int().describe('Visible trades are at least this old.'),
 });
 export type HistoricalMeta = z.infer<typeof metaSchema>;
 

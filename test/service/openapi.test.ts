@@ -1,6 +1,5 @@
 /**
- * The interface description: a valid OpenAPI 3.1 document, complete by the specification, whose examples are valid against
- * their own schemas. That the service answers as described is tested where it answers.
+ * The interface description: a valid OpenAPI 3.1 document, and complete by the specification. That the service answers as described is tested where it answers.
  */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from 'vitest';
@@ -8,13 +7,12 @@ import { z } from 'zod';
 import { ERROR_CODES, REASONS } from '../../src/api-contract/historical.ts';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { startTestService } from './running-service.ts';
+import { KEY, postJson, startTestService } from './running-service.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
 interface Media {
   readonly schema: Json;
-  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
 }
 
 interface Response {
@@ -49,6 +47,8 @@ interface Document {
 
 const service = await startTestService({ concurrency: 1 });
 const document = (await service.send('/openapi.json', {})).body as Document;
+const sample = { api_key: KEY, sql: 'SELECT 1', test_mode: true };
+const { data } = (await service.send(HISTORICAL_PATH, postJson(sample))).body as { readonly data: readonly Json[] };
 await service.stop();
 const operations = Object.entries(document.paths).flatMap(([path, { servers: _, ...methods }]) =>
   Object.entries(methods).map(([method, operation]) => ({ title: `${method.toUpperCase()} ${path}`, operation })),
@@ -170,25 +170,6 @@ describe('the interface description', () => {
     }
   });
 
-  test('has examples that are valid against their own schemas', () => {
-    let count = 0;
-    for (const [path, node] of walk(document)) {
-      const { examples } = node;
-      if (examples === undefined || path.endsWith('/properties')) continue;
-      const isMedia = !Array.isArray(examples);
-      const schema = validatorOf(isMedia ? (node['schema'] as Json) : node);
-      const values = isMedia
-        ? Object.values(examples as NonNullable<Media['examples']>).map(({ value }) => value)
-        : examples;
-      for (const value of values) {
-        const { error } = schema.safeParse(value);
-        expect(error?.issues ?? [], `${path} ${JSON.stringify(value)}`).toEqual([]);
-        count += 1;
-      }
-    }
-    expect(count).toBeGreaterThan(15);
-  });
-
   test('has schemas that refuse what is not theirs', () => {
     const validate = (name: string, value: unknown) =>
       validatorOf({ $ref: `#/components/schemas/${name}` }).safeParse(value).success;
@@ -201,10 +182,7 @@ describe('the interface description', () => {
     expect(validate('LoginRequest', {})).toBe(false);
     expect(validate('ChainRequest', { symbol: 'SPY', date: '3 March' })).toBe(false);
     expect(validate('ChainRequest', { symbol: 'SPY', put_call: 'Call' })).toBe(true);
-    const { data } = (find(`POST ${HISTORICAL_PATH}`).responses['200']?.content['application/json']?.examples?.[
-      'trades'
-    ]?.value ?? {}) as { readonly data?: readonly Json[] };
-    for (const row of data ?? []) {
+    for (const row of data) {
       expect(validate('TradeRecord', row)).toBe(true);
       expect(validate('TradeRecord', { ...row, strike: '600' })).toBe(false);
     }

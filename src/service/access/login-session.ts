@@ -77,12 +77,11 @@ export function createLogin(gate: Gate, sessions: Sessions): readonly [Route, Ro
       description:
         'Sets a cookie that the POST endpoints accept in place of the key, until it expires or the service restarts.',
       security: ['body'],
-      request: { schema: loginSchema, examples: { key: { api_key: 'cus_0123456789abcdef' } } },
+      request: loginSchema,
       success: {
         description: 'The session is open.',
         schema: openedSchema,
         headers: ['Set-Cookie'],
-        examples: { open: { status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' } },
       },
       failureSchema: historicalFailureSchema,
       failures: {
@@ -110,7 +109,6 @@ export function createLogin(gate: Gate, sessions: Sessions): readonly [Route, Ro
         description: 'There is no session any more.',
         schema: closedSchema,
         headers: ['Set-Cookie'],
-        examples: { closed: { status: 'SUCCESS' } },
       },
       answer: async () => writeAnswer(sessions.clear(), { status: 'SUCCESS' }),
     },

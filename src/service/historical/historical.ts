@@ -18,7 +18,6 @@ import {
   portalSuccessSchema,
   requestSchema,
   successSchema,
-  TOO_BROAD_HINTS,
 } from '../../api-contract/historical.ts';
 import {
   DELAY_HEADER,
@@ -33,7 +32,6 @@ import { ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
 import type { ServiceOptions } from '../options.ts';
 import type { RunQuery } from './query-runner.ts';
-import { SAMPLE_TRADES } from './sample-trades.ts';
 
 type RowLimits = Pick<ServiceOptions, 'rowLimit' | 'trialRowLimit'> & Pick<Backend, 'lookbackDays'>;
 
@@ -44,10 +42,6 @@ const SQL_RULES =
   'faster); names are case-insensitive and any other table is an error. Standard functions, WHERE, GROUP BY, ORDER BY and ' +
   'LIMIT are allowed; INSERT, UPDATE, DELETE, DROP, CREATE, ALTER, UNION and stored procedures are not. Every record is ' +
   'one trade: build aggregates with SUM, COUNT and GROUP BY.';
-const QUERY = "SELECT * FROM RawOptionTrades WHERE date = '2025-03-03' AND symbol = 'SPY' ORDER BY time LIMIT 2";
-const SUMS =
-  "SELECT symbol, sum(premium) AS total_premium FROM RawOptionTrades WHERE date = '2025-03-03' GROUP BY symbol";
-const KEY = 'cus_0123456789abcdef';
 
 /** What both entry points are in the interface description. */
 const ENTRY = {
@@ -57,28 +51,79 @@ const ENTRY = {
 } as const;
 const FAILURES = {
   ...USUAL_FAILURES,
-  422: {
-    description:
-      'The query cannot be analyzed (INVALID_QUERY, with a reason), or it exceeds the scan limits (QUERY_TOO_BROAD, with ' +
-      'hints): do not send the same query again.',
-    examples: {
-      too_broad: {
-        status: 'ERROR',
-        errorCode: 'QUERY_TOO_BROAD',
-        reason: 'SCAN_LIMIT_EXCEEDED',
-        hints: TOO_BROAD_HINTS,
-        errorMsg: 'The query reads or holds more than the service allows.',
-      },
-    },
-  },
+  422:
+    'The query cannot be analyzed (INVALID_QUERY, with a reason), or it exceeds the scan limits (QUERY_TOO_BROAD, with ' +
+    'hints): do not send the same query again.',
 } as const;
 
+/** Columns in the order of the trade record. */
+const SAMPLE_CALL = {
+  id: '900000000001',
+  symbol: 'SPY',
+  date: '2025-03-03',
+  time: '2025-03-03 09:31:07',
+  put_call: 'CALL',
+  strike: 600,
+  expiration_date: '2025-03-07',
+  option_activity_type: 'AUTO',
+  underlying_type: 'ETF',
+  oi: 12_480,
+  size: 10,
+  price: 1.85,
+  underlying_price: 595.2,
+  bid: 1.84,
+  bid_size: 120,
+  ask: 1.85,
+  ask_size: 96,
+  iv: 0.1712,
+  premium: 1_850,
+  sentiment: 'BULLISH',
+  trade_count: 1,
+  expiry_days: 4,
+  delta: 0.2931,
+  vega: 0.2218,
+  theta: -0.4127,
+  rho: 0.0187,
+  exchange: 'CBOE',
+  daily_volume: 10,
+  earning_date: '',
+  updated_timestamp: '1741012267412',
+  market_cap: '',
+  option_symbol: 'SPY250307C00600000',
+  side: 'ASK',
+  moneyness: 'OTM',
+  gamma: 0.030114,
+  dex: 174_453.12,
+  dei: 293.1,
+};
+
+const SAMPLE_PUT = {
+  ...SAMPLE_CALL,
+  id: '900000000002',
+  time: '2025-03-03 09:31:09',
+  put_call: 'PUT',
+  strike: 590,
+  size: 3,
+  price: 2.4,
+  bid: 2.38,
+  ask: 2.42,
+  premium: 720,
+  sentiment: 'NEUTRAL',
+  delta: -0.3016,
+  rho: -0.0202,
+  daily_volume: 3,
+  updated_timestamp: '1741012269088',
+  option_symbol: 'SPY250307P00590000',
+  side: 'MID',
+  dex: -53_853.7,
+  dei: -90.48,
+};
+
+/** The `test_mode` answer: two invented trades with every column, so that a client can be built before it queries. */
+const SAMPLE_TRADES = [SAMPLE_CALL, SAMPLE_PUT];
+
 /** What a subscription means for an answer. The gate rejects callers without one; here they would get the least. */
-function describeMeta(
-  { historical }: Pick<Caller, 'historical'>,
-  limits: RowLimits,
-  truncated = false,
-): HistoricalMeta {
+function describeMeta({ historical }: Caller, limits: RowLimits, truncated = false): HistoricalMeta {
   const isActive = historical === 'active';
   return {
     entitlement: isActive ? 'active' : 'trialing',
@@ -91,7 +136,6 @@ function describeMeta(
 }
 
 export function createHistorical(gate: Gate, run: RunQuery, limits: RowLimits): Route {
-  const meta = describeMeta({ historical: 'active' }, limits);
   return {
     ...ENTRY,
     name: 'historical',
@@ -100,22 +144,11 @@ export function createHistorical(gate: Gate, run: RunQuery, limits: RowLimits): 
     summary: 'Run a SQL query over historical option trades',
     description: SQL_RULES,
     security: ['body', 'session'],
-    request: {
-      schema: requestSchema,
-      examples: {
-        trades: { api_key: KEY, sql: QUERY },
-        aggregate: { api_key: KEY, sql: SUMS },
-        sample: { api_key: KEY, sql: 'SELECT * FROM RawOptionTrades LIMIT 1', test_mode: true },
-      },
-    },
+    request: requestSchema,
     success: {
       description: 'The rows. When meta.truncated is true, rows beyond meta.row_limit were dropped.',
       schema: successSchema,
       headers: ['X-Service-Historical-Sql-Minimum-Data-Delay-Minutes'],
-      examples: {
-        trades: { status: 'SUCCESS', data: SAMPLE_TRADES, meta },
-        aggregate: { status: 'SUCCESS', data: [{ symbol: 'SPY', total_premium: 2570 }], meta },
-      },
     },
     failures: {
       ...FAILURES,
@@ -156,22 +189,13 @@ export function createPortal(gate: Gate, run: RunQuery, limits: RowLimits): Rout
     summary: 'Run a SQL query over historical option trades, at the separate address',
     description: `${SQL_RULES} There is no meta: rows beyond the row limit are dropped without notice.`,
     security: ['body'],
-    request: { schema: portalRequestSchema, examples: { trades: { api_key: KEY, sql: QUERY } } },
-    success: {
-      description: 'The rows.',
-      schema: portalSuccessSchema,
-      examples: { trades: { status: 'SUCCESS', data: SAMPLE_TRADES } },
-    },
+    request: portalRequestSchema,
+    success: { description: 'The rows.', schema: portalSuccessSchema },
     failures: {
       ...FAILURES,
       400: {
         description: 'The key is missing, the SQL is not a SELECT, or sql is missing (whose text is named message).',
         schema: [portalRefusalSchema, portalSqlMissingSchema],
-        examples: {
-          key_missing: { status: 'ERROR', errorMsg: KEY_MISSING },
-          not_select: { status: 'ERROR', errorMsg: 'Only SELECT queries are allowed' },
-          sql_missing: { status: 'ERROR', message: SQL_MISSING },
-        },
       },
     },
     answer: async ({ body, address, signal }) => {

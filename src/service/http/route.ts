@@ -36,14 +36,10 @@ export interface Answer {
 /** Headers that the description defines once. */
 export type HeaderName = 'Retry-After' | 'Allow' | 'Set-Cookie' | 'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes';
 
-/** Example values by name; each is valid against the schema next to it. */
-type Examples = Readonly<Record<string, unknown>>;
-
 export interface Described {
   readonly description: string;
   /** With several schemas, the body matches any of them. Default: that of the route's failures. */
   readonly schema?: z.ZodType | readonly z.ZodType[] | undefined;
-  readonly examples?: Examples | undefined;
 }
 
 export interface Route {
@@ -63,7 +59,7 @@ export interface Route {
   readonly pathParameters?: z.ZodObject;
   readonly queryParameters?: z.ZodObject;
   /** JSON or a form. */
-  readonly request?: { readonly schema: z.ZodType; readonly examples: Examples };
+  readonly request?: z.ZodType;
   readonly success: Described & { readonly headers?: readonly HeaderName[]; readonly contentType?: string };
   readonly failureSchema?: z.ZodType;
   /** By status. */

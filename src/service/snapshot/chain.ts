@@ -18,13 +18,10 @@ import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import type { Gate } from '../access/gate.ts';
 import { ApiFailure, internalError, queryTimeout, toApiFailure } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
-import { SAMPLE_SNAPSHOT } from './sample-snapshot.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 
 /** Rows to encode at a time, about 5 ms; other calls run in between. */
 const ROWS_PER_PIECE = 2_000;
-
-const SPY = { api_key: 'cus_0123456789abcdef', symbol: 'SPY' };
 
 /** @param chainLimit maximum contracts per answer; more fails with REQUEST_TOO_BROAD */
 export function createChain(gate: Pick<Gate, 'enter'>, reader: SnapshotReader, chainLimit: number): Route {
@@ -40,18 +37,8 @@ export function createChain(gate: Pick<Gate, 'enter'>, reader: SnapshotReader, c
       'contract gives 200 with empty data. Sustained traffic of 1 request per second, bursts of at most 10.',
     tag: 'Snapshots',
     security: ['body', 'session'],
-    request: {
-      schema: chainRequestSchema,
-      examples: {
-        latest: SPY,
-        filtered: { ...SPY, date: '2025-03-03', put_call: 'CALL', strike_min: 590, strike_max: 610 },
-      },
-    },
-    success: {
-      description: 'The contracts.',
-      schema: chainSuccessSchema,
-      examples: { chain: { data: SAMPLE_SNAPSHOT.contracts, meta: describeChain(SAMPLE_SNAPSHOT, 1) } },
-    },
+    request: chainRequestSchema,
+    success: { description: 'The contracts.', schema: chainSuccessSchema },
     failureSchema: chainFailureSchema,
     failures: {
       ...USUAL_FAILURES,

@@ -20,7 +20,6 @@ import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../e
 import type { Gate } from '../access/gate.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
-import { SAMPLE_SNAPSHOT } from './sample-snapshot.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import type { FlowRow } from './snapshot-sql.ts';
 
@@ -41,11 +40,7 @@ export function createMarketStructure(gate: Pick<Gate, 'enter'>, reader: Snapsho
     security: ['bearer'],
     pathParameters: marketStructureRequestSchema.pick({ symbol: true }),
     queryParameters: marketStructureRequestSchema.pick({ date: true }),
-    success: {
-      description: 'The snapshot.',
-      schema: marketStructureSuccessSchema,
-      examples: { snapshot: describeMarket(SAMPLE_SNAPSHOT) },
-    },
+    success: { description: 'The snapshot.', schema: marketStructureSuccessSchema },
     failureSchema: marketStructureFailureSchema,
     failures: {
       ...FAILURES,
