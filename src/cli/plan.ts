@@ -17,6 +17,7 @@ import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import type { OpenedSource } from '../run/open-source.ts';
 import { describeThrough, type PlanDate, type PlanDocument, type PlanTotal } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
+import { RunHistory } from '../state/run-history.ts';
 import { type ActionResult, type Call, type Cli, withLedger, withSource } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
@@ -75,9 +76,10 @@ async function planJob(
   const { openers } = cli;
   const calendar = await openers.readCalendar();
   const state = openJobState(openers.stateDir, job.name);
+  const history = new RunHistory(openers.stateDir, job.name);
   const planWith = async (opened: OpenedSource) => {
     const { source, limits } = opened;
-    const facts = await withLedger(openers, job, (ledger) => readStoredDates(ledger, state));
+    const facts = await withLedger(openers, job, (ledger) => readStoredDates(ledger, state, history));
     const planned = await openDates(opened).plan(selectDates(mode, facts, range));
     const nowMs = source.serverNow();
     const dates = priceDates(planned.dates, {

@@ -15,7 +15,7 @@ import type { OpenedSource } from '../run/open-source.ts';
 import type { ExportRun } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import { discardStages, listStages } from '../stage/stage-table.ts';
-import { addFailures, addUnavailable } from '../state/job-state.ts';
+import { addUnavailable } from '../state/job-state.ts';
 import type { RunEvent } from '../state/run-events.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
@@ -117,7 +117,6 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
       ...findShortfall(updated, plan.lookback.clipped, range),
       expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
     };
-    await state.failures.change({}, (failures) => addFailures(failures, news, result.finished_at));
     const { question } = dates;
     if (question !== undefined) {
       const asked = { askedAt: result.server_time, firstWhole: plan.lookback.firstWhole };
@@ -147,9 +146,9 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
 
 /** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
 async function prepareExport(run: ExportRun, { mode = 'unsealed', range }: RunOptions) {
-  const { ledger, state, engine } = run;
+  const { ledger, state, history, engine } = run;
   const finished = await finishLeftovers(run);
-  const stored = await readStoredDates(ledger, state);
+  const stored = await readStoredDates(ledger, state, history);
   const { sealed } = stored;
   const damaged = await mendDerived(run, stored.damaged);
   const setAside = finished.setAside.flatMap(({ date }) => (sealed.has(date) ? [date] : []));

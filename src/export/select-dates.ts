@@ -1,5 +1,5 @@
 /**
- * Which dates a run exports: everything unsealed, or what a backfill names, by the store's listing and the failures of
+ * Which dates a run exports: everything unsealed, or what a backfill names, by the store's listing and the records of
  * earlier runs.
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
@@ -7,6 +7,7 @@ import { addDays, type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { readSealed } from '../ledger/update-conditions.ts';
 import type { JobState, Unavailable } from '../state/job-state.ts';
+import type { RunHistory } from '../state/run-history.ts';
 
 /**
  * - `unsealed`: dates without a drop, and sealed ones whose object is damaged
@@ -46,9 +47,11 @@ export interface StoredDates {
 
 export async function readStoredDates(
   ledger: Ledger,
-  state: Pick<JobState, 'failures' | 'unavailable'>,
+  state: Pick<JobState, 'unavailable'>,
+  history: RunHistory,
 ): Promise<StoredDates> {
   const { entries } = await ledger.conditions();
+  const { results } = await history.recall();
   const newest = [...entries.values()].findLast(({ revision }) => revision !== null)?.date;
   // Manifests of dates that the source may still have are read, so that a damaged one is replaced in time.
   const sealed = await readSealed(ledger, entries, { changeable: newest && addDays(newest, -LOOKBACK_DAYS) });
@@ -60,7 +63,7 @@ export async function readStoredDates(
       return through === undefined ? [] : [{ date, through }];
     }),
     degraded: new Set([...sealed.keys()].filter((date) => entries.get(date)?.condition === 'degraded')),
-    failed: new Set(Object.keys((await state.failures.read()) ?? {})),
+    failed: new Set([...results.values()].flatMap(({ date, error }) => (error ? [date] : []))),
     again: new Set(damaged.keys()),
     damaged,
     unavailable: (await state.unavailable.read()) ?? {},

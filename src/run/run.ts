@@ -29,6 +29,7 @@ export interface Run extends Pick<Openers, 'runId' | 'mailFrom' | 'clock' | 'red
   /** Of the job's dataset; its store is the run's. */
   readonly ledger: Ledger;
   readonly state: JobState;
+  readonly history: RunHistory;
   readonly mailer: Mailer;
   /** Sessions that differ from the exchange's rules; without it the rules alone. */
   readonly calendar?: CalendarOverride | undefined;
@@ -174,6 +175,7 @@ export async function withRun<T>(
       log,
       onEvent,
       state,
+      history: new RunHistory(env.stateDir, job.name),
       publicUrl: env.readSetting('FLOWDROP_PUBLIC_URL'),
     });
   } finally {

@@ -25,7 +25,6 @@ export function openJobState(stateDir: string, jobName: string) {
     /** Data path of the embedded engine; its lock prevents two simultaneous runs of one job. */
     engine: at('engine'),
     known: new StateFile(at('known-dates.json'), knownDatesSchema),
-    failures: new StateFile(at('failures.json'), failuresSchema),
     unavailable: new StateFile<Unavailable>(at('unavailable.json'), unavailableSchema),
     staging: new StateFile(at('staging.json'), stagingSchema),
     /** Path: alerts sent while the store that records them could not be written. */
@@ -68,21 +67,6 @@ export function actionLogOf(stateDir: string): string {
 /** Where the daemon keeps the last valid text of each job file; no job can have the name `_daemon`. */
 export function keptJobsOf(stateDir: string): string {
   return join(stateDir, '_daemon', 'jobs');
-}
-
-/** Dates whose last attempt failed. */
-const failuresSchema = z.record(z.string(), z.object({ code: z.string(), at: z.string() }));
-
-type Failures = z.infer<typeof failuresSchema>;
-
-/** Adds the failures of a run, and removes dates that it exported. @param at when the run ended */
-export function addFailures(before: Failures, results: readonly DateResult[], at: string): Failures {
-  const after = { ...before };
-  for (const { date, error } of results) {
-    if (error) after[date] = { code: error.code, at };
-    else delete after[date];
-  }
-  return after;
 }
 
 /** What the last run that finished its export knew of its dataset: for `status` without the store, and the next run. */

@@ -25,6 +25,8 @@ import { isEndedRun, isOwed, type RunRecord, type RunWindow, runRecordSchema, ru
 /** Kept runs of a job: three months with ten a day. */
 const MAX_RUNS = 1_000;
 const MAX_STAGINGS = 100;
+/** An earlier backfill is no news. */
+const SEARCHED_RUNS = 50;
 const DAY_MS = 86_400_000;
 /** More windows than a backfill of the whole lookback has; what comes after is not drawn. */
 export const MAX_WINDOWS = 20_000;
@@ -153,6 +155,28 @@ export class RunHistory {
   async lastRunAt(canRetry: boolean): Promise<number | undefined> {
     const last = await this.find((run) => isEndedRun(run) && run.error === null && !(canRetry && isOwed(run)));
     return last && Date.parse(last.started_at);
+  }
+
+  /**
+   * The runs of a status, and what the last attempt of each date came to. Newest first, until nothing is left to find: a
+   * run that succeeds leaves no failed date; of a job that never does, all its runs are read.
+   */
+  async recall() {
+    const isBackfill = ({ command, outcome }: RunRecord) =>
+      command === 'backfill' && outcome !== null && outcome !== 'active';
+    const isSuccess = ({ command, outcome }: RunRecord) => command === 'run' && outcome === 'done';
+    const runs: RunRecord[] = [];
+    await this.find((run) => {
+      runs.push(run);
+      return runs.some(isSuccess) && (runs.length >= SEARCHED_RUNS || runs.some(isBackfill));
+    }, true);
+    return {
+      running: runs.find(({ outcome, progress }) => outcome === null && progress !== null) ?? null,
+      last_run: runs.find(isEndedRun) ?? null,
+      last_backfill: runs.find(isBackfill) ?? null,
+      last_success: runs.find(isSuccess)?.finished_at ?? null,
+      results: new Map(runs.toReversed().flatMap(({ dates }) => dates.map((result) => [result.date, result]))),
+    };
   }
 
   /** Windows of a run, oldest first; empty when it has none. A line that is cut short is left out. */

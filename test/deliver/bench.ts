@@ -14,6 +14,7 @@ import { Ledger } from '../../src/ledger/ledger.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import type { Run } from '../../src/run/run.ts';
 import { openJobState } from '../../src/state/job-state.ts';
+import { RunHistory } from '../../src/state/run-history.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
@@ -62,6 +63,7 @@ export async function openDeliveryBench(
         redact: (text: string) => text,
         onEvent: () => undefined,
         state: openJobState(join(folder, worker), 'nightly'),
+        history: new RunHistory(join(folder, worker), 'nightly'),
         version: '1',
       },
       templatesDir,

@@ -19,6 +19,7 @@ import type { Manifest } from '../../src/ledger/manifest.ts';
 import { CHAIN_COLUMNS } from '../../src/report/query/exposure-sql.ts';
 import type { Run } from '../../src/run/run.ts';
 import { openJobState } from '../../src/state/job-state.ts';
+import { RunHistory } from '../../src/state/run-history.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { STORES } from '../support/stores.ts';
@@ -47,7 +48,13 @@ const context = (): Run => ({
     redact: (text: string) => text,
     onEvent: () => undefined,
   },
-  ...{ state: openJobState(folder, 'nightly'), templatesDir: '', publicUrl: undefined, version: '1' },
+  ...{
+    state: openJobState(folder, 'nightly'),
+    history: new RunHistory(folder, 'nightly'),
+    templatesDir: '',
+    publicUrl: undefined,
+    version: '1',
+  },
   mailer: {
     url: '',
     send: () => Promise.reject(new RangeError('nobody is mailed')),

@@ -37,6 +37,7 @@ import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
 import { discardStages } from '../../src/stage/stage-table.ts';
 import { makeScratchFolder, openJobState } from '../../src/state/job-state.ts';
+import { RunHistory } from '../../src/state/run-history.ts';
 import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -376,7 +377,11 @@ describe('a sealed date whose object', () => {
     const [file = ''] = await filesOf(DATE, 2);
     await store.copy(file, dropKey('trades', DATE));
 
-    const { damaged } = await readStoredDates(ledger(), openJobState(folder, job.name));
+    const { damaged } = await readStoredDates(
+      ledger(),
+      openJobState(folder, job.name),
+      new RunHistory(folder, job.name),
+    );
     expect(damaged).toEqual(new Map());
   });
 });

@@ -14,6 +14,7 @@ import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import type { Source } from '../../src/source/source.ts';
 import { openJobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
+import { RunHistory } from '../../src/state/run-history.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createSilentLog } from './log.ts';
 
@@ -79,6 +80,7 @@ export function createExportRun(
     redact: (text: string) => text,
     onEvent: () => undefined,
     state: openJobState(folder, job.name),
+    history: new RunHistory(folder, job.name),
     templatesDir: '',
     publicUrl: undefined,
     version: '1',

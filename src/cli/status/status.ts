@@ -23,7 +23,6 @@ import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.t
 import { limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
-import { isEndedRun, type RunRecord } from '../../state/run-record.ts';
 import { type ActionResult, type Call, type Cli, withLedger, worstOf } from '../context.ts';
 import type { FailureReport } from '../terminal/text.ts';
 import { describeOverview, describeStatus, SHOWN_WEEKS } from './text.ts';
@@ -71,9 +70,6 @@ export async function status(cli: Cli, { argument, options }: Call<'status'>): A
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
 
-/** An earlier backfill is no news. */
-const SEARCHED_RUNS = 50;
-
 type StatusOpeners = Pick<
   Openers,
   'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
@@ -90,7 +86,7 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   const nowMs = openers.clock.now();
   const lookback = lookbackOf(job, nowMs + (await readClockOffset(openers, job, nowMs)), calendar);
   const known = await state.known.read();
-  const { results, ...runs } = await readRuns(new RunHistory(openers.stateDir, job.name));
+  const { results, ...runs } = await new RunHistory(openers.stateDir, job.name).recall();
   const { schedule } = job;
   const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
   const readStore = async (ledger: Ledger) => {
@@ -143,28 +139,6 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   };
   /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */
   return { document, timezone: schedule?.timezone, calendar, nowMs, conditionFault };
-}
-
-/**
- * The runs of the document, and what the last attempt of each date came to. Newest first, until nothing is left to find:
- * of a job that never succeeds all its runs.
- */
-async function readRuns(history: RunHistory) {
-  const isBackfill = ({ command, outcome }: RunRecord) =>
-    command === 'backfill' && outcome !== null && outcome !== 'active';
-  const isSuccess = ({ command, outcome }: RunRecord) => command === 'run' && outcome === 'done';
-  const runs: RunRecord[] = [];
-  await history.find((run) => {
-    runs.push(run);
-    return runs.some(isSuccess) && (runs.length >= SEARCHED_RUNS || runs.some(isBackfill));
-  }, true);
-  return {
-    running: runs.find(({ outcome, progress }) => outcome === null && progress !== null) ?? null,
-    last_run: runs.find(isEndedRun) ?? null,
-    last_backfill: runs.find(isBackfill) ?? null,
-    last_success: runs.find(isSuccess)?.finished_at ?? null,
-    results: new Map(runs.toReversed().flatMap(({ dates }) => dates.map((result) => [result.date, result]))),
-  };
 }
 
 /**
