@@ -167,8 +167,7 @@ function createLogOpener({ env, cwd, writeErr, interactive, debug }: Surrounding
 
 function createStoreOpeners(env: Environment, cwd: string, stateDir: string) {
   const makeScratch = async () => {
-    const { assertStateFolder, makeScratchFolder } = await import('./state/job-state.ts');
-    await assertStateFolder(stateDir);
+    const { makeScratchFolder } = await import('./state/job-state.ts');
     return await makeScratchFolder(stateDir, systemClock.now());
   };
   const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {

@@ -87,7 +87,7 @@ async function planPages(job: SqlJob, url: string) {
   const pacer = createPacer(clock, { requestsPerSecond: REQUESTS_PER_SECOND });
   const options = { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 };
   const source = createHistoricalSource(options, { clock, pacer, log: createSilentLog() });
-  const limits = await new ApiLimits('', url, clock.now()).load();
+  const limits = await new ApiLimits('', clock.now()).load();
   const clocks = new Clocks(clock, source, job);
   const api = { kind: 'sql', job, source, limits, clocks, log: createSilentLog() } as const;
   const found = await probeDates(api, listSettled(computeLookback(clock.now())));

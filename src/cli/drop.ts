@@ -13,7 +13,7 @@ import { fileKey } from '../ledger/layout.ts';
 import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
+import { makeScratchFolder } from '../state/job-state.ts';
 import {
   type ActionResult,
   assertDate,
@@ -49,7 +49,6 @@ export async function drop(cli: Cli, { argument, options }: Call<'drop'>): Actio
 async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string): Promise<undefined> {
   const { openers, signal } = cli;
   if (!manifest) throw usage(`${date} is not sealed: it has no file`, undefined, 'NOT_SEALED');
-  await assertStateFolder(openers.stateDir);
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
   try {
     const path = join(folder, 'drop');

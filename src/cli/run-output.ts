@@ -5,6 +5,7 @@ import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
 import type { RunEnv } from '../run/run.ts';
+import { sumSealed } from '../state/run-record.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
 import type { Cli } from './context.ts';
 import { createProgress } from './terminal/progress.ts';
@@ -35,7 +36,7 @@ export function describeRun(result: RunResult, deliveries: readonly Delivery[]):
     date.size === undefined ? '' : formatBytes(date.size),
     formatCount(date.requests),
   ]);
-  const sealed = dates.filter(({ status }) => status === 'sealed');
+  const sealed = sumSealed(result);
   const took = formatDuration(Date.parse(now) - Date.parse(result.started_at));
   const open = Object.entries(result.open).map(
     ([date, at]) =>
@@ -43,7 +44,6 @@ export function describeRun(result: RunResult, deliveries: readonly Delivery[]):
   );
   const passed = named === undefined ? open : describePassed(named, dates.length === 0);
   const isAllSealed = passed.length === 0 && held.length === 0;
-  const sum = sealed.reduce((total, date) => total + date.rows, 0);
   const lines = [
     ...(dates.length === 0 ? [] : [formatTable(columns, rows), '']),
     ...dates.flatMap(({ date, error }) => {
@@ -53,7 +53,7 @@ export function describeRun(result: RunResult, deliveries: readonly Delivery[]):
     }),
     dates.length === 0
       ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${requests} request(s)).`
-      : `Sealed ${sealed.length} of ${dates.length} date(s), ${formatCount(sum)} rows, ${requests} requests, ${took}, into ${result.store}/${result.dataset}`,
+      : `Sealed ${sealed.dates} of ${dates.length} date(s), ${formatCount(sealed.rows)} rows, ${requests} requests, ${took}, into ${result.store}/${result.dataset}`,
     ...passed,
     ...describeAudits(result),
     ...describeHeld(result),

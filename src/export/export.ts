@@ -120,7 +120,8 @@ export async function runExport(given: ExportRun, options: RunOptions = {}): Pro
     const { question } = dates;
     if (question !== undefined) {
       const asked = { askedAt: result.server_time, firstWhole: plan.lookback.firstWhole };
-      await state.unavailable.change({}, (unavailable) => addUnavailable(unavailable, news, question, asked));
+      const unavailable = (await state.unavailable.read()) ?? {};
+      await state.unavailable.write(addUnavailable(unavailable, news, question, asked));
     }
     await state.known.write({ at: result.finished_at, store: result.store, conditions: result.conditions });
     return { result, updated };

@@ -12,9 +12,6 @@ import { limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readSourceSql } from './job-sql.ts';
 
-export type SnapshotJob = Job<SnapshotSource>;
-export type TableJob = Job<ServerSource>;
-
 interface OpenedAs<Kind, OfJob, Client> {
   /** Decides how dates are planned and exported. */
   readonly kind: Kind;
@@ -31,8 +28,8 @@ interface OpenedAs<Kind, OfJob, Client> {
 }
 
 export type OpenedSql = OpenedAs<'sql', SqlJob, Source>;
-export type OpenedSnapshots = OpenedAs<'snapshots', SnapshotJob, SnapshotClient>;
-export type OpenedTable = OpenedAs<'table', TableJob, ServerTable>;
+export type OpenedSnapshots = OpenedAs<'snapshots', Job<SnapshotSource>, SnapshotClient>;
+export type OpenedTable = OpenedAs<'table', Job<ServerSource>, ServerTable>;
 export type OpenedSource = OpenedSql | OpenedSnapshots | OpenedTable;
 
 /**
@@ -50,7 +47,7 @@ export async function openJobSource(
   const { log, calendar } = using;
   const { source } = await readSourceSql(openers, job, engine);
   const load = async (url: string, key: string) => {
-    return await new ApiLimits(limitsPath(stateDir, url, key, job.source), url, clock.now()).load();
+    return await new ApiLimits(limitsPath(stateDir, url, key, job.source), clock.now()).load();
   };
   const { settleSeconds } = job;
   const clockRule = openers.readSetting('FLOWDROP_CLOCK');

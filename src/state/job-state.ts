@@ -41,12 +41,8 @@ export function openJobState(stateDir: string, jobName: string) {
     /** A drop's local file: before it is published, and for the report after. */
     drop: (date: string) => at(join('drops', `${date}.parquet`)),
     /** Row counts of the source, taken before a date's first page; aggregating jobs compare them with the recount. */
-    counts: (date: string) => countsFile(at(join('counts', `${date}.json`))),
+    counts: (date: string) => new StateFile<DayCounts>(at(join('counts', `${date}.json`)), dayCountsSchema),
   };
-}
-
-export function countsFile(path: string): StateFile<DayCounts> {
-  return new StateFile(path, dayCountsSchema);
 }
 
 /**
@@ -181,13 +177,6 @@ export class StateFile<T> {
     await writeWholeFile(this.path, `${JSON.stringify(value, undefined, 2)}\n`);
   }
 
-  /** Writes the result of `change`, if it differs. @param empty the document if the file is absent */
-  async change(empty: T, change: (before: T) => T): Promise<void> {
-    const before = (await this.read()) ?? empty;
-    const after = change(before);
-    if (JSON.stringify(before) !== JSON.stringify(after)) await this.write(after);
-  }
-
   async remove(): Promise<void> {
     await rm(this.path, { force: true });
   }
@@ -214,8 +203,12 @@ export async function assertStateFolder(path: string): Promise<void> {
 const STALE_AFTER_MS = 24 * 3_600_000;
 const SCRATCH = 'verify-';
 
-/** A folder for the files of one command; the caller removes it. Also removes old folders of killed commands. */
+/**
+ * A folder for the files of one command; the caller removes it. Also removes old folders of killed commands.
+ * @throws Fault `STATE_UNUSABLE`
+ */
 export async function makeScratchFolder(stateDir: string, nowMs: number): Promise<string> {
+  await assertStateFolder(stateDir);
   for (const name of (await readdir(stateDir)).filter((one) => one.startsWith(SCRATCH))) {
     const path = join(stateDir, name);
     const found = await stat(path).catch(() => undefined);

@@ -80,7 +80,6 @@ const foundSchema = z.object({
   /** The server's clock minus this machine's. */
   clockOffsetMs: z.number().min(-MAX_OFFSET_MS).max(MAX_OFFSET_MS).default(0),
 });
-const limitsSchema = foundSchema.extend({ version: z.literal(4), url: z.string() });
 
 type Found = z.infer<typeof foundSchema>;
 
@@ -89,22 +88,17 @@ const Limits = class {} as new () => Found;
 
 /** Collects the limits that a run finds; `save` keeps them for the next run. */
 export class ApiLimits extends Limits {
-  readonly #file: StateFile<z.infer<typeof limitsSchema>>;
-  readonly #url: string;
+  readonly #file: StateFile<Found>;
 
-  constructor(path: string, url: string, nowMs: number) {
+  constructor(path: string, nowMs: number) {
     super();
-    this.#file = new StateFile(path, limitsSchema);
-    this.#url = url;
+    this.#file = new StateFile(path, foundSchema);
     Object.assign(this, foundSchema.parse({ sinceMs: nowMs }));
   }
 
-  /** Ignores limits of another URL. */
   async load(): Promise<this> {
     const nowMs = this.sinceMs;
-    const kept = await this.#file.read();
-    if (kept?.url !== this.#url) return this;
-    Object.assign(this, foundSchema.parse(kept));
+    Object.assign(this, await this.#file.read());
     if (nowMs - this.sinceMs > HOPE_AFTER_MS) this.#hope(nowMs);
     return this;
   }
@@ -133,6 +127,6 @@ export class ApiLimits extends Limits {
   }
 
   async save(): Promise<void> {
-    await this.#file.write({ version: 4, url: this.#url, ...this });
+    await this.#file.write({ ...this });
   }
 }

@@ -34,6 +34,16 @@ const progressSchema = z.object({
   seconds_left: z.number().nullable(),
 });
 
+/** What a run made of a date. */
+export const recordedDateSchema = z.object({
+  date: z.string(),
+  status: z.string(),
+  rows: z.number(),
+  requests: z.number(),
+  revision: z.number().optional(),
+  error: errorSchema.optional(),
+});
+
 export const runRecordSchema = z.object({
   /** Names its files; sorts by time. The run's own id, unless that is not a time. */
   id: z.string(),
@@ -65,16 +75,7 @@ export const runRecordSchema = z.object({
   rate_limited: z.number(),
   splits: z.number(),
   bytes: z.number(),
-  dates: z.array(
-    z.object({
-      date: z.string(),
-      status: z.string(),
-      rows: z.number(),
-      requests: z.number(),
-      revision: z.number().optional(),
-      error: errorSchema.optional(),
-    }),
-  ),
+  dates: z.array(recordedDateSchema),
   /** Whether a date may be due that it could not seal yet: a later run may. */
   has_open: z.boolean(),
   /** Reports that it mailed. */

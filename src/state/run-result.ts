@@ -2,18 +2,15 @@
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
 import { auditRecordSchema, changesSchema } from './documents.ts';
+import { type RunRecord, recordedDateSchema } from './run-record.ts';
 
-const dateResultSchema = z.object({
-  date: z.string(),
+const dateResultSchema = recordedDateSchema.extend({
   /**
    * `sealed-elsewhere`: another worker's manifest was first; we published nothing. `unchanged`: a restatement found the
    * rows that are already sealed. `missing`: the source has no data of the date.
    */
   status: z.enum(['sealed', 'sealed-elsewhere', 'unchanged', 'missing', 'failed']),
-  rows: z.number(),
-  requests: z.number(),
   size: z.number().optional(),
-  revision: z.number().optional(),
   /** Row changes of a restatement; null when the replaced object could not be read. */
   changes: changesSchema.nullable().optional(),
   /** Windows that the job names but the source has no data for. */
@@ -22,7 +19,6 @@ const dateResultSchema = z.object({
   degraded_reason: z.string().optional(),
   /** Failed checks of the sealed revision, in words; absent if all passed. */
   doubts: z.array(z.string()).optional(),
-  error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 
 /** Dates of the given range that the run did not export, by reason. */
@@ -35,8 +31,6 @@ const namedSchema = z.object({
   /** Dates whose last rows may not have arrived yet. */
   not_over: z.array(z.string()),
 });
-
-const heldSchema = z.object({ date: z.string(), reason: z.string() });
 
 const runResultSchema = z.object({
   job: z.string(),
@@ -58,7 +52,7 @@ const runResultSchema = z.object({
   /** Sealed dates that were compared with the source, by date. */
   audits: z.record(z.string(), auditRecordSchema),
   /** Dates that may be due but were not exported because the clocks disagree. */
-  held: z.array(heldSchema).readonly(),
+  held: z.array(z.object({ date: z.string(), reason: z.string() })).readonly(),
   /** Dates whose last rows are so recent that more may follow: when each will have settled. */
   open: z.record(z.string(), z.string()),
   /** The clocks at the end, and their difference in words. */
@@ -135,7 +129,7 @@ export interface Delivery {
   /** Why recipients still to be mailed are skipped: an empty day, a condition, no change worth a mail; else null. */
   readonly skipped: string | null;
   /** Why the report of this date failed; else null. */
-  readonly error: { readonly code: string; readonly message: string; readonly hint?: string } | null;
+  readonly error: RunRecord['error'];
 }
 
 /** Whether the next run must retry any of it. */

@@ -128,7 +128,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   proxy.follow([note, ...counted, ...(date ? [{ on: () => true, fault: { kind: 'date', ...date } } as const] : [])]);
   const clock: Clock = { now: () => Date.now() + stepMs, elapsed: () => performance.now(), sleep: async () => {} };
   const url = `${proxy.url}${HISTORICAL_PATH}`;
-  const limits = await new ApiLimits(join(folder, 'limits.json'), url, clock.now()).load();
+  const limits = await new ApiLimits(join(folder, 'limits.json'), clock.now()).load();
   const source = createHistoricalSource(
     { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: limits.clockOffsetMs },
     { clock, pacer: createPacer(clock, { requestsPerSecond: 1_000_000 }), log: createSilentLog() },

@@ -288,7 +288,7 @@ describe('a sealed date', () => {
   describe('that is expired', () => {
     const degrade = async (nowMs: number, job = createJob()) => {
       const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
-      const limits = await new ApiLimits('none.json', '', nowMs).load();
+      const limits = await new ApiLimits('none.json', nowMs).load();
       const opened = openSql(job, source, limits, { log });
       const clock = { now: () => nowMs, sleep: async () => {} };
       const run = createExportRun(opened, { engine, store, folder, clock });

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ApiLimits } from '../../src/state/limits.ts';
 
-const URL = 'https://api.example.com';
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const DAY_MS = 86_400_000;
 let folder: string;
@@ -16,8 +15,8 @@ afterEach(async () => await rm(folder, { recursive: true, force: true }));
 
 async function loadAfter(days: number, changes: Partial<Pick<ApiLimits, 'rowLimit' | 'dayEdges'>>): Promise<ApiLimits> {
   const path = join(folder, 'limits.json');
-  await Object.assign(await new ApiLimits(path, URL, NOW).load(), changes).save();
-  return await new ApiLimits(path, URL, NOW + days * DAY_MS).load();
+  await Object.assign(await new ApiLimits(path, NOW).load(), changes).save();
+  return await new ApiLimits(path, NOW + days * DAY_MS).load();
 }
 
 it('the row limit of an API that tells none is hoped to be the usual one after a week', async () => {

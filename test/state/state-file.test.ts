@@ -1,5 +1,5 @@
-/** A document of the state folder: whole or none, and written only when it changes. */
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+/** A document of the state folder: whole or none. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -27,15 +27,4 @@ it('is read as it was written, and is gone when it was removed', async () => {
 it.each(['{"x":', '{"x":"1"}', '[]', ''])('counts as none when it holds %s', async (text) => {
   await writeFile(join(folder, 'broken.json'), text);
   expect(await fileOf('broken.json').read()).toBeUndefined();
-});
-
-it('is changed from what is there, and not written when nothing changes', async () => {
-  const file = fileOf('b.json');
-  await file.change({}, () => ({}));
-  expect(await file.read()).toBeUndefined();
-  await file.change({}, (before) => ({ ...before, y: 2 }));
-  const { ino } = await stat(file.path);
-  await file.change({}, (before) => ({ ...before }));
-  expect((await stat(file.path)).ino).toBe(ino);
-  expect(await file.read()).toEqual({ y: 2 });
 });

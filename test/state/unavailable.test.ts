@@ -66,7 +66,7 @@ describe('a plan of snapshots', () => {
       tellsTime: () => true,
       stats: { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 },
     };
-    const limits = await new ApiLimits('none.json', URL, 0).load();
+    const limits = await new ApiLimits('none.json', 0).load();
     limits.clockOffsetMs = 1;
     const opened = openSnapshots(job, client as SnapshotClient, limits);
     const { dates, empty } = await openDates(opened).plan(selectDates(mode, { ...facts, ...changes }, range));

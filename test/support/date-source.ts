@@ -10,9 +10,10 @@ import { settle } from '../../src/export/export-dates.ts';
 import { type CompletedDate, fetchedDate } from '../../src/export/trades/fetched-date.ts';
 import { probeRows } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
+import { dayCountsSchema } from '../../src/plan/counts.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { discardStages } from '../../src/stage/stage-table.ts';
-import { countsFile } from '../../src/state/job-state.ts';
+import { StateFile } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { EngineSource } from './engine-source.ts';
 import { createFakeClock } from './fake-clock.ts';
@@ -55,7 +56,7 @@ export function useDateSource(nowMs: number): DateSource {
     await discardStages(engine, DATE);
     await rm(countsPath(), { force: true });
     logged = [];
-    limits = await new ApiLimits(join(folder, 'none.json'), 'engine://trades', nowMs).load();
+    limits = await new ApiLimits(join(folder, 'none.json'), nowMs).load();
   });
   const log = pino({ level: 'trace' }, { write: (line) => logged.push(String(JSON.parse(line).event)) });
   const prove: DateSource['prove'] = async (source, job) => {
@@ -64,7 +65,7 @@ export function useDateSource(nowMs: number): DateSource {
     const stage = await openStage(engine, job, DATE, source.url);
     return {
       stage,
-      completed: await settle(fetchedDate(run, stage, counts, countsFile(countsPath()))),
+      completed: await settle(fetchedDate(run, stage, counts, new StateFile(countsPath(), dayCountsSchema))),
     };
   };
   return {

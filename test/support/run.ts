@@ -5,10 +5,10 @@ import type { CalendarOverride } from '../../src/calendar/session.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { Job, SqlJob } from '../../src/job/job.ts';
+import type { Job, SnapshotSource, SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { type ClockRule, Clocks } from '../../src/plan/clocks.ts';
-import type { OpenedSnapshots, OpenedSource, OpenedSql, SnapshotJob } from '../../src/run/open-source.ts';
+import type { OpenedSnapshots, OpenedSource, OpenedSql } from '../../src/run/open-source.ts';
 import type { ExportRun, SqlRun } from '../../src/run/run.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import type { Source } from '../../src/source/source.ts';
@@ -52,13 +52,13 @@ export function openSql(job: SqlJob, source: Source, limits: ApiLimits, around: 
 export function openSnapshots(job: Job, source: SnapshotClient, limits: ApiLimits): OpenedSnapshots {
   const clock = { now: () => source.serverNow(), sleep: async () => {} };
   const clocks = new Clocks(clock, source, { settleSeconds: job.settleSeconds });
-  return { kind: 'snapshots', job: job as SnapshotJob, source, clocks, limits, log: createSilentLog() };
+  return { kind: 'snapshots', job: job as Job<SnapshotSource>, source, clocks, limits, log: createSilentLog() };
 }
 
 /** A context whose clock is the source's. */
 export async function createRun(parts: RunParts): Promise<SqlRun> {
   const { job, engine, store, source, folder, ...around } = parts;
-  const limits = new ApiLimits(join(folder, 'limits.json'), source.url, source.serverNow());
+  const limits = new ApiLimits(join(folder, 'limits.json'), source.serverNow());
   const opened = openSql(job, source, limits, around);
   const clock = { now: () => source.serverNow(), sleep: async () => {} };
   return { ...opened, ...createExportRun(opened, { engine, store, folder, clock }), source };

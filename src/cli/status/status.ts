@@ -150,7 +150,7 @@ async function readClockOffset(openers: StatusOpeners, { source }: Job, nowMs: n
   try {
     const url = openers.sourceUrl(source.api);
     const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(source), source);
-    return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
+    return (await new ApiLimits(path, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
     return 0;

@@ -11,7 +11,7 @@
  * A failure for a person or a program: one block on stderr (what, where, why, what next), or one JSON document on
  * stdout. Invariant: a stack is shown only on request.
  */
-import { styleText } from 'node:util';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import { EXIT_CODES, type Place } from '../../core/errors.ts';
 import { readFailure } from '../../core/failure.ts';
 
@@ -25,9 +25,6 @@ const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 /** Characters that move the cursor, ring the bell, or change the text direction. */
 const UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/gu;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what begins a colour.
-const COLOR = /\u001b\[[0-9;]*m/g;
-
 /** What a reader sees as one character, with the cells that it takes. */
 function listGraphemes(text: string): readonly (readonly [string, number])[] {
   return Array.from(new Intl.Segmenter('en', { granularity: 'grapheme' }).segment(text), ({ segment }) => {
@@ -37,7 +34,7 @@ function listGraphemes(text: string): readonly (readonly [string, number])[] {
 
 /** Cells that a text without line breaks takes; colors take none. */
 export function measureWidth(text: string): number {
-  const plain = text.replace(COLOR, '');
+  const plain = stripVTControlCharacters(text);
   // Nearly all output is plain ASCII.
   if (/^[\x20-\x7e]*$/.test(plain)) return plain.length;
   return listGraphemes(plain).reduce((sum, [, cells]) => sum + cells, 0);

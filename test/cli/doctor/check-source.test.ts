@@ -30,7 +30,7 @@ it.each([
   [{ lookback_days: 10 }, 'warn', 'Dates expire after 10 days'],
   [{ minimum_data_delay_minutes: 60 }, 'warn', 'Rows come 60 minutes late'],
 ])('of the limits %o doctor says: %s, %s', async (limits, status, says) => {
-  const opened = openSql(createJob(), sourceOf(limits), new ApiLimits('none.json', '', NOW));
+  const opened = openSql(createJob(), sourceOf(limits), new ApiLimits('none.json', NOW));
   const findings = await checkSource('historical', opened);
   const found = findings.find(({ check }) => check === 'historical: limits');
   expect(found?.status).toBe(status);

@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await engine.close());
 beforeEach(() => {
-  limits = new ApiLimits('none.json', 'api://chain', 0);
+  limits = new ApiLimits('none.json', 0);
 });
 
 /** As listed: near expirations have narrow strikes around the price, the monthly ones reach further. */

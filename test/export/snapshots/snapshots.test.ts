@@ -14,7 +14,7 @@ import { createPage, DATE, type TradeRow } from '../../support/trades.ts';
 
 let engine: Engine;
 /** Nothing is known. */
-const limits = new ApiLimits('none.json', 'api://chain', 0);
+const limits = new ApiLimits('none.json', 0);
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
 });

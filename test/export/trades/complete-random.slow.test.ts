@@ -14,9 +14,10 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { settle } from '../../../src/export/export-dates.ts';
 import { fetchedDate } from '../../../src/export/trades/fetched-date.ts';
 import { probeRows } from '../../../src/export/trades/probe.ts';
+import { dayCountsSchema } from '../../../src/plan/counts.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { discardStages } from '../../../src/stage/stage-table.ts';
-import { countsFile } from '../../../src/state/job-state.ts';
+import { StateFile } from '../../../src/state/job-state.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
 import {
   createEngineSource,
@@ -91,7 +92,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       `ALTER TABLE RawOptionTrades UPDATE premium = premium + 1, updated_timestamp = '${made}' WHERE id = '${row?.id}' SETTINGS mutations_sync = 2`,
     );
   };
-  let limits = await new ApiLimits('none.json', 'engine://trades', NOW).load();
+  let limits = await new ApiLimits('none.json', NOW).load();
   const complete = async (killAt: number, isCalm: boolean): Promise<Stage> => {
     let asked = 0;
     const before = async (sql: string) => {
@@ -110,7 +111,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
     const run = { ...openSql(job, source, limits, { clock: createFakeClock() }), onEvent: () => undefined };
     const counts = await probeRows(run, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    const countsBefore = countsFile(join(folder, 'counts.json'));
+    const countsBefore = new StateFile(join(folder, 'counts.json'), dayCountsSchema);
     await settle(fetchedDate(run, stage, counts, countsBefore));
     return stage;
   };
@@ -118,7 +119,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
   const ends: string[] = [];
   for (let tries = 0; stage === undefined && tries < MAX_TRIES; tries += 1) {
     const killAt = tries < 3 && random() < 0.7 ? 1 + below(40) : -1;
-    if (tries > 0 && random() < 0.3) limits = await new ApiLimits('none.json', 'engine://trades', NOW).load();
+    if (tries > 0 && random() < 0.3) limits = await new ApiLimits('none.json', NOW).load();
     stage = await complete(killAt, tries >= CALM_FROM).catch((error: unknown) => {
       if (!isFault(error)) throw error;
       ends.push(error.code);

@@ -3,10 +3,11 @@ import { DAY_START, formatWindow } from '../../../src/calendar/window.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { probeGroups, probeRows } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
+import { type DayCounts, dayCountsSchema } from '../../../src/plan/counts.ts';
 import { buildPage } from '../../../src/plan/statement.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { findSplitKey } from '../../../src/stage/window-conflicts.ts';
-import { countsFile } from '../../../src/state/job-state.ts';
+import { StateFile } from '../../../src/state/job-state.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
@@ -63,7 +64,9 @@ describe('groups that are longer than the grain', () => {
   it('and have rows where no group was counted fail, with the group and the window', async () => {
     // An earlier run staged the only window that groups were counted in.
     const [job, source] = [flowJob('minute'), sourceOf(10_000)];
-    await countsFile(table.countsPath).write(await probeRows(openSql(job, source, limits), DATE));
+    await new StateFile<DayCounts>(table.countsPath, dayCountsSchema).write([
+      ...(await probeRows(openSql(job, source, limits), DATE)),
+    ]);
     const stage = await openStage(engine, job, DATE, source.url);
     const window = { date: DATE, from: DAY_START, to: { second: 34_260 } };
     await stage.put(window, await source.ask(buildPage(job, window, 'open')));

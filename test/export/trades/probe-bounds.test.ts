@@ -13,7 +13,7 @@ import { createJob, DATE } from '../../support/trades.ts';
 const job = createJob();
 let limits: ApiLimits;
 beforeEach(async () => {
-  limits = await new ApiLimits(join(tmpdir(), 'flowdrop-none.json'), 'x', Date.parse('2026-11-20T03:00:00Z')).load();
+  limits = await new ApiLimits(join(tmpdir(), 'flowdrop-none.json'), Date.parse('2026-11-20T03:00:00Z')).load();
 });
 
 /** Answers every query with one row; as text, because it can say what no number of this language can. */

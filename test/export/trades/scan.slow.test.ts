@@ -115,7 +115,7 @@ function count(table: Table, limits: ApiLimits): { asked: Stretch[]; refused: nu
 describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (order) => {
   it('is counted whole in one request without a scan limit', async () => {
     const table = createTable(order, 700_000, 10_000_000, 1);
-    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    const limits = await new ApiLimits('none.json', 0).load();
     expect(count(table, limits).asked).toEqual([DAY]);
     expect(count(table, limits).asked).toEqual([DAY]);
     expect(limits.axis).toBeNull();
@@ -125,7 +125,7 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
     'is counted in few requests at first, in the fewest from then on (seed %d)',
     async (seed) => {
       const table = createTable(order, 700_000, 200_000, seed);
-      const limits = await new ApiLimits('none.json', 'u', 0).load();
+      const limits = await new ApiLimits('none.json', 0).load();
       const first = count(table, limits);
       expect(sumCounts(first.cells).rows).toBeGreaterThan(699_000);
       expect(first.asked.length).toBeLessThanOrEqual(order === 'time' ? 12 : 30);
@@ -141,7 +141,7 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
     'is counted once, and nothing is asked twice, under a limit of %d of it',
     async (share) => {
       const table = createTable(order, 700_000, 700_000 * share, 7);
-      const limits = await new ApiLimits('none.json', 'u', 0).load();
+      const limits = await new ApiLimits('none.json', 0).load();
       for (let night = 0; night < 3; night += 1) {
         const { asked, cells } = count(table, limits);
         expect(new Set(asked.map((stretch) => JSON.stringify(stretch))).size).toBe(asked.length);
@@ -152,7 +152,7 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
   );
 
   it('whose largest symbols each exceed the scan limit is counted without a search for them by letters', async () => {
-    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    const limits = await new ApiLimits('none.json', 0).load();
     const table = createTable(order, 700_000, 50_000, 7, ['SPY', 'SPX', 'QQQ', 'NVDA', 'TSLA']);
     // A date without rows teaches the axis and nothing else, as the first one of a new dataset may be.
     count({ ...table, bySecond: [], bySymbol: [] }, limits);
@@ -162,7 +162,7 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
   });
 
   it('that grew by half is still counted, and the limits learnt stay true', async () => {
-    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    const limits = await new ApiLimits('none.json', 0).load();
     count(createTable(order, 700_000, 200_000, 3), limits);
     const grown = createTable(order, 1_050_000, 200_000, 3);
     const { cells } = count(grown, limits);
@@ -172,7 +172,7 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
   });
 
   it('whose scan limit was lowered is counted in smaller parts from the next night on', async () => {
-    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    const limits = await new ApiLimits('none.json', 0).load();
     count(createTable(order, 700_000, 400_000, 3), limits);
     const lowered = createTable(order, 700_000, 100_000, 3);
     count(lowered, limits);
@@ -191,16 +191,16 @@ describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that
   ): Promise<{ limits: ApiLimits; path: string; folder: { remove(): Promise<void> } }> {
     const folder = await makeFolder();
     const path = join(folder.path, 'learnt.json');
-    const limits = await new ApiLimits(path, 'u', 0).load();
+    const limits = await new ApiLimits(path, 0).load();
     for (let night = 0; night < nights; night += 1) count(table, limits);
     await limits.save();
-    return { limits: await new ApiLimits(path, 'u', WEEK_MS + 1).load(), path, folder };
+    return { limits: await new ApiLimits(path, WEEK_MS + 1).load(), path, folder };
   }
 
   it('cost no search again, and one refusal at most where nothing has changed', async () => {
     const table = createTable(order, 700_000, 200_000, 2);
     const { limits, path, folder } = await learnThenWait(table, 2);
-    const before = count(table, await new ApiLimits(path, 'u', WEEK_MS).load());
+    const before = count(table, await new ApiLimits(path, WEEK_MS).load());
     const { asked, refused } = count(table, limits);
     expect(refused).toBeLessThanOrEqual(1);
     expect(asked.length).toBeLessThanOrEqual(before.asked.length + 2);
@@ -210,13 +210,13 @@ describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that
   it('are tried beyond once: up to twice of what was refused, and what is refused again is known for a week', async () => {
     const table = createTable(order, 700_000, 200_000, 2);
     const { limits, path, folder } = await learnThenWait(table, 2);
-    const known = await new ApiLimits(path, 'u', WEEK_MS).load();
+    const known = await new ApiLimits(path, WEEK_MS).load();
     const refused = known.refusedRows ?? 0;
     expect(refused).toBeGreaterThan(0);
     expect(limits.refusedRows).toBe(2 * refused);
     limits.noteTooBroad(refused);
     await limits.save();
-    expect((await new ApiLimits(path, 'u', 2 * WEEK_MS).load()).refusedRows).toBe(refused);
+    expect((await new ApiLimits(path, 2 * WEEK_MS).load()).refusedRows).toBe(refused);
     await folder.remove();
   });
 });
