@@ -17,7 +17,7 @@ import { EngineFault } from './engine-fault.ts';
 import type { EngineSettings } from './literal.ts';
 import { EnginePool, type Lane, type PooledEngine, type TurnLimits } from './pool.ts';
 
-export interface ServerOptions {
+interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
   /** Maximum concurrent connections. Default: the client's own, 10. */
@@ -150,26 +150,18 @@ function toEngineFault(cause: unknown): EngineFault {
   return new EngineFault(Number.isInteger(code) ? code : 0, message, cause);
 }
 
-export interface ServerPoolOptions extends TurnLimits {
-  /** `http(s)://user:password@host:port/database`. */
-  readonly url: string;
-}
-
-export interface ServerPool extends EnginePool {
-  /** What the server had when the pool was opened. */
-  readonly capabilities: Capabilities;
-}
-
 /** Bytes of a result that the server keeps in memory; an answer of 10,000 trade records has about 7 MB. */
 const RESULT_MEMORY_BYTES = 16_000_000;
 /** A server that does not answer in this time is not there. */
 const OPEN_MS = 10_000;
 
+export type ServerPool = Awaited<ReturnType<typeof openServerPool>>;
+
 /**
- * Opens the pool and reads the capabilities of the server.
+ * Opens the pool and reads the capabilities of the server, which it has as `capabilities`.
  * @throws Fault `SERVER_URL_INVALID` (kind `usage`), EngineFault if the server is not reachable or refuses the user
  */
-export async function openServerPool(options: ServerPoolOptions): Promise<ServerPool> {
+export async function openServerPool(options: TurnLimits & Pick<ServerOptions, 'url'>) {
   // One statement per slot, and as many KILLs.
   const server = await openServerEngine({ url: options.url, maxConnections: 2 * options.size });
   try {

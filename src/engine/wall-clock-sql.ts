@@ -10,23 +10,12 @@ function secondOfDaySql(text: string): string {
 
 /**
  * The second in which a row of a date counts: the second of its time; the first second if the time is of an earlier
- * date, the last if it is of a later one. @param day expression of the row's date, `YYYY-MM-DD` @param grain seconds of
- * a cell
+ * date, the last if it is of a later one. A time with a `T` sorts after the times of the date, and so does the condition
+ * of a window, which compares text. @param day expression of the row's date, `YYYY-MM-DD` @param grain seconds of a cell
  */
 export function secondOfDateSql(text: string, day: string, grain = 1): string {
-  return clampToDateSql(text, day, ['0', secondOfDaySql(text), String(SECONDS_PER_DAY - grain)]);
-}
-
-/**
- * Selects one of three expressions: for a text that sorts before the times of the date, among them, or after them. A
- * time with a `T` sorts after them, and so does the condition of a window, which compares text.
- */
-export function clampToDateSql(
-  text: string,
-  day: string,
-  [before, inside, after]: readonly [string, string, string],
-): string {
   const own = `substring(${text}, 1, 11)`;
   const start = `concat(${day}, ' ')`;
-  return `multiIf(${own} < ${start}, ${before}, ${own} > ${start}, ${after}, ${inside})`;
+  const last = SECONDS_PER_DAY - grain;
+  return `multiIf(${own} < ${start}, 0, ${own} > ${start}, ${last}, ${secondOfDaySql(text)})`;
 }
