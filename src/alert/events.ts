@@ -176,7 +176,10 @@ async function postOwed(env: RunEnv, job: Job, { outbox, log, targets }: JobEven
     await outbox.update((now) => {
       const { [id]: one, ...others } = now.events?.owed ?? {};
       if (now.events === undefined || one === undefined) return now;
-      return { ...now, events: { ...now.events, owed: reason ? { ...others, [id]: { ...one, reason } } : others } };
+      return {
+        ...now,
+        events: { ...now.events, owed: reason ? { ...now.events.owed, [id]: { ...one, reason } } : others },
+      };
     });
   let posted = 0;
   for (const { event, target } of listOwed(outbox.state.events ?? NO_EVENTS)) {

@@ -15,6 +15,7 @@ import { wholeDay } from '../../calendar/window.ts';
 import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
+import type { ConditionEntry } from '../../ledger/condition-file.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import { axisOf, isInside, keyOf, listSymbols } from '../../plan/axis.ts';
 import { type CellCount, type DayCounts, mergeParts, sumCounts } from '../../plan/counts.ts';
@@ -63,11 +64,8 @@ export async function auditSealed(
   const requestsBefore = source.stats.requests;
   let isDown = false;
   const tryDate = async (date: string, act: () => Promise<void>) => {
-    const compare = async () => {
-      assertNotAborted(run.signal);
-      await act();
-    };
-    await attempt(compare, (error) => {
+    assertNotAborted(run.signal);
+    await attempt(act, (error) => {
       const reason = run.redact(describeError(error));
       log.warn(
         { event: 'audit-failed', date, code: error.code, reason },
@@ -105,9 +103,10 @@ export async function auditSealed(
       return;
     }
     const last = entries.get(date)?.audit;
-    // What a date sealed since that day has, or in this run, may have been of this one; that one may have expired.
-    const day = last?.audited_at.slice(0, 'YYYY-MM-DD'.length) ?? '';
-    const late = [...entries.values()].filter(({ last_modified_date: on }) => (on ?? '') >= day);
+    const since = last?.audited_at ?? '';
+    // What a date has that was sealed since, or in this run, may have been of this one. Of an expired one the day is known.
+    const sealedAt = (one: ConditionEntry) => sealed.get(one.date)?.sealed_at ?? `${one.last_modified_date ?? 0}T24`;
+    const late = [...entries.values()].filter((one) => sealedAt(one) > since);
     const fresh = [...exported, ...audited.results].filter(({ status }) => status === 'sealed');
     const isMoved = [...late, ...fresh].some(({ date: other }) => other !== date);
     await auditDate(run, each, now, last, isMoved && isLosing(each, now), audited);
