@@ -6,13 +6,16 @@
 import { cp } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
 import { formatTable } from '../src/cli/terminal/text.ts';
 import { systemClock } from '../src/core/clock.ts';
+import { createLog } from '../src/core/log.ts';
 import { formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
-import type { PooledEngine } from '../src/engine/pool.ts';
-import { openLocalData } from '../src/service/data/local-data.ts';
+import { EnginePool, type Lane } from '../src/engine/pool.ts';
+import type { BackendParts } from '../src/service/backend.ts';
+import { openLocalBackend } from '../src/service/data/local-data.ts';
 import { settingsSql } from '../src/service/historical/query-runner.ts';
 import { SERVICE_DEFAULTS } from '../src/service/options.ts';
 import { median, PAGE_ROWS, type RunBench, say } from './support/bench.ts';
@@ -116,16 +119,18 @@ async function compare(service: Ask, engine: Ask, repeat: number): Promise<strin
 /** The engine in this process over a copy of the service's data, with its views and its settings. */
 async function openBareEngine(folder: string): Promise<{ readonly ask: Ask; close(): Promise<void> }> {
   const engine = await openEmbeddedEngine({ path: join(folder, 'engine', '0') });
-  const { scanLimit, rowLimit } = SERVICE_DEFAULTS;
-  const dataset = await openLocalData(engine, folder, SERVICE_DEFAULTS, systemClock);
-  await dataset.detach();
-  const pooled: PooledEngine = {
+  const lane: Lane = {
     state: engine,
-    rows: (sql) => engine.rows(sql),
-    command: (sql) => engine.command(sql),
-    stream: async (sql, format) => [await engine.format(sql, format)].values() as never, // Not asked for here.
+    run: async (sql, format = 'Null') => Readable.from([await engine.format(sql, format)]),
+    settle: async (idle) => await idle,
   };
-  await dataset.prepare(pooled);
+  const lanes = { open: async () => lane, close: async () => {} };
+  const startEngines: BackendParts['startEngines'] = async (_folder, size, more) =>
+    new EnginePool({ ...more, size, maxWaiting: 1 }, lanes);
+  const options = { ...SERVICE_DEFAULTS, dataDir: folder, concurrency: 1 };
+  const log = createLog({ level: 'error', pretty: false, secrets: [], write: say });
+  await openLocalBackend(options, { clock: systemClock, log, folder, startEngines, closers: [] });
+  const { scanLimit, rowLimit } = SERVICE_DEFAULTS;
   const settings = settingsSql(rowLimit, scanLimit);
   return {
     ask: async (sql) => (await engine.format(`${sql} ${settings}`, 'JSONEachRow')).length,

@@ -20,7 +20,7 @@ import {
 } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { hashFile, readFileIfExists, tryParseJson, writeWholeFile } from '../../core/atomic-file.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { systemClock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { PooledEngine } from '../../engine/pool.ts';
@@ -64,71 +64,11 @@ const [ALL_TRADES, LATEST_TRADES] = TABLES;
 
 /** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
 export async function openLocalBackend(options: ServiceOptions, parts: BackendParts): Promise<Backend> {
+  const { clock, log } = parts;
   const folder = options.dataDir ?? join(parts.folder, 'data');
-  const writer = await parts.startEngines(join(folder, 'writer'), 1, { keep: true });
-  const data = await openLocalData(runOn(writer), folder, options, parts.clock);
-  const { granularity } = data;
-  if (granularity > granularityFor(options.scanLimit)) {
-    parts.log.warn(
-      { event: 'index-too-coarse', folder, granularityRows: granularity },
-      'the stored index is too coarse for this --scan-limit',
-    );
-  }
-  await fill(data, options, parts);
-  await data.detach();
-  const { databases, earliest, prepare, rows, tables } = data;
-  const size = options.concurrency;
-  const pool = await parts.startEngines(join(parts.folder, 'workers'), size, { prepare });
-  // Mount the data in each process now, so that the first caller does not wait for it.
-  const signal = new AbortController().signal;
-  const owners = Array.from({ length: size }, (_, number) => `start ${number}`);
-  await Promise.all(owners.map((owner) => pool.use({ owner, signal }, async () => {})));
-  await data.confirm(runOn(pool));
-  const snapshots = { tables, delayMs: 0, earliest };
-  return { pool, parser: writer, databases, rows, lookbackDays: LOOKBACK_DAYS, snapshots };
-}
-
-async function fill(data: LocalData, options: ServiceOptions, { clock, log }: BackendParts): Promise<void> {
-  const load = async (
-    table: 'trades' | 'chains',
-    file: InputFile,
-    insert: (file: InputFile, target: LoadTarget) => Promise<void>,
-  ) => {
-    const source = { id: `sha256:${await hashFile(file.path)}`, name: file.name, table };
-    return await data.load(source, (target) => insert(file, target));
-  };
-  for (const file of options.data) {
-    const isNew = await load('trades', await findDataFile(file, true), loadTradeFile);
-    log.info({ event: 'loaded', file, isNew }, `loaded ${file}`);
-  }
-  for (const chain of options.chain) {
-    const isNew = await load('chains', await findDataFile(chain), loadChainFile);
-    log.info({ event: 'loaded', chain, isNew }, `loaded ${chain}`);
-  }
-  const { seed } = options;
-  for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
-    const { rows, others } = planRows(date, seed, options.generateRows);
-    const place = `generated:${date}:`;
-    const source = { id: `${place}${rows}+${others}:${seed}`, name: date, table: 'trades' } as const;
-    // Replace another generation of the same date: two markets on one date would mix.
-    const isNew = await data.load(
-      source,
-      (target) => generateSession({ date, rows, seed, others }, target),
-      (other) => other.id.startsWith(place),
-    );
-    log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);
-  }
-}
-
-type DataOptions = Pick<ServiceOptions, 'earliest' | 'order' | 'scanLimit'>;
-type LocalData = Awaited<ReturnType<typeof openLocalData>>;
-
-/**
- * @param folder created if missing
- * @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data with another layout
- */
-export async function openLocalData(writer: StatementRunner, folder: string, options: DataOptions, clock: Clock) {
   const path = resolve(folder);
+  const parser = await parts.startEngines(join(folder, 'writer'), 1, { keep: true });
+  const writer = runOn(parser);
   const catalog = await openCatalog(path, options);
   /** Loaded in this run, but not yet confirmed by another process. */
   let pending: readonly Source[] = [];
@@ -138,97 +78,128 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
   /** For each prepared process, the clock offset in its views. */
   const offsets = new WeakMap<object, number>();
   await attach();
+  const { granularity } = catalog;
+  if (granularity > granularityFor(options.scanLimit)) {
+    log.warn(
+      { event: 'index-too-coarse', folder, granularityRows: granularity },
+      'the stored index is too coarse for this --scan-limit',
+    );
+  }
+  await fill();
+  // The writing process lets go of the tables when everything is loaded.
+  for (const { name } of STORED_TABLES) await writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} SYNC`);
+  const found = listSources().flatMap(({ dates }) => dates.map(({ date }) => date));
+  /** By default EARLIEST_DATE, or the first loaded date if earlier, so that older trades and chains are visible. */
+  const earliest = options.earliest ?? [EARLIEST_DATE, ...found].sort()[0] ?? EARLIEST_DATE;
+  const size = options.concurrency;
+  const pool = await parts.startEngines(join(parts.folder, 'workers'), size, { prepare });
+  // Mount the data in each process now, so that the first caller does not wait for it.
+  const signal = new AbortController().signal;
+  const owners = Array.from({ length: size }, (_, number) => `start ${number}`);
+  await Promise.all(owners.map((owner) => pool.use({ owner, signal }, async () => {})));
+  await confirm(runOn(pool));
   return {
-    tables,
-    /** No query may contain their names. */
+    pool,
+    parser,
     databases: [hidden, visible],
-    /** Rows per granule of the index. */
-    granularity: catalog.granularity,
-    get rows(): number {
-      return listSources().reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
-    },
-    get earliest(): string {
-      return findEarliest();
-    },
-
-    /**
-     * Loads one source, unless it is already loaded. Opening the folder has removed the rest of any interrupted load.
-     * @param fill inserts the rows
-     * @param replaces selects the sources that this one replaces; they are removed first
-     * @returns whether the source was loaded now
-     */
-    async load(
-      source: Pick<Source, 'id' | 'name' | 'table'>,
-      fill: (target: LoadTarget) => Promise<void>,
-      replaces: (other: Source) => boolean = () => false,
-    ): Promise<boolean> {
-      const { id, table } = source;
-      if (listSources().some((other) => other.id === id)) return false;
-      const replaced = listSources().filter(replaces);
-      const quoted = `${WRITER_DATABASE}.${table}`;
-      pending = pending.filter((other) => !replaced.includes(other));
-      await keep(catalog.sources.filter((other) => !replaced.includes(other)));
-      for (const gone of replaced) await drop(gone.table, gone.id);
-      await fill({
-        engine: writer,
-        insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
-      });
-      const time = table === 'trades' ? 'time' : "''";
-      const found = await writer.rows<Source['dates'][number] & { readonly rows: number }>(
-        `SELECT date, min(${time}) AS first_time, max(${time}) AS last_time, count() AS rows FROM ${quoted}
-         WHERE ${SOURCE_COLUMN} = ${quoteString(id)} GROUP BY date ORDER BY date`,
-      );
-      const rows = found.reduce((sum, date) => sum + date.rows, 0);
-      const dates = found.map(({ rows: _, ...date }) => date);
-      pending = [...pending, { ...source, rows, dates }];
-      return true;
-    },
-
-    /** Detaches the tables from the writing process when everything is loaded. */
-    async detach(): Promise<void> {
-      for (const { name } of STORED_TABLES) await writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} SYNC`);
-    },
-
-    /**
-     * Reads the data from another process and then adds the new sources to the catalog. Without this check, a full disk
-     * can lose a load silently; this has happened.
-     * @param reader an engine that has mounted the data
-     * @throws Fault `DATA_DIR_INVALID` when rows are missing
-     */
-    async confirm(reader: StatementRunner): Promise<void> {
-      for (const { name } of STORED_TABLES) {
-        const found = await reader.rows<{ id: string; rows: number }>(
-          `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${tables[name]} GROUP BY id`,
-        );
-        const rows = new Map(found.map((source) => [source.id, source.rows]));
-        for (const source of listSources().filter(({ table }) => table === name)) {
-          const present = rows.get(source.id) ?? 0;
-          if (present !== source.rows) throw incomplete(source, `${present} can be read`);
-        }
-      }
-      for (const source of pending) {
-        const where = `${SOURCE_COLUMN} = ${quoteString(source.id)}`;
-        await reader
-          .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${tables[source.table]} WHERE ${where}`)
-          .catch((cause: unknown) => {
-            throw incomplete(source, describeError(cause));
-          });
-      }
-      await keep(listSources());
-      pending = [];
-    },
-
-    prepare,
+    rows: catalog.sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0),
+    lookbackDays: LOOKBACK_DAYS,
+    snapshots: { tables, delayMs: 0, earliest },
   };
+
+  async function fill(): Promise<void> {
+    for (const file of options.data) {
+      const isNew = await loadFile('trades', await findDataFile(file, true), loadTradeFile);
+      log.info({ event: 'loaded', file, isNew }, `loaded ${file}`);
+    }
+    for (const chain of options.chain) {
+      const isNew = await loadFile('chains', await findDataFile(chain), loadChainFile);
+      log.info({ event: 'loaded', chain, isNew }, `loaded ${chain}`);
+    }
+    const { seed } = options;
+    for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
+      const { rows, others } = planRows(date, seed, options.generateRows);
+      const place = `generated:${date}:`;
+      const source = { id: `${place}${rows}+${others}:${seed}`, name: date, table: 'trades' } as const;
+      // Replace another generation of the same date: two markets on one date would mix.
+      const isNew = await load(
+        source,
+        (target) => generateSession({ date, rows, seed, others }, target),
+        (other) => other.id.startsWith(place),
+      );
+      log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);
+    }
+  }
+
+  async function loadFile(table: Source['table'], file: InputFile, insert: typeof loadTradeFile): Promise<boolean> {
+    const source = { id: `sha256:${await hashFile(file.path)}`, name: file.name, table };
+    return await load(source, (target) => insert(file, target));
+  }
+
+  /**
+   * Loads one source, unless it is already loaded. Opening the folder has removed the rest of any interrupted load.
+   * @param insert inserts the rows
+   * @param replaces selects the sources that this one replaces; they are removed first
+   * @returns whether the source was loaded now
+   */
+  async function load(
+    source: Pick<Source, 'id' | 'name' | 'table'>,
+    insert: (target: LoadTarget) => Promise<void>,
+    replaces: (other: Source) => boolean = () => false,
+  ): Promise<boolean> {
+    const { id, table } = source;
+    if (listSources().some((other) => other.id === id)) return false;
+    const replaced = listSources().filter(replaces);
+    const quoted = `${WRITER_DATABASE}.${table}`;
+    pending = pending.filter((other) => !replaced.includes(other));
+    await keep(catalog.sources.filter((other) => !replaced.includes(other)));
+    for (const gone of replaced) await drop(gone.table, gone.id);
+    await insert({
+      engine: writer,
+      insertSql: (select) => `INSERT INTO ${quoted} SELECT *, ${quoteString(id)} FROM (${select})`,
+    });
+    const time = table === 'trades' ? 'time' : "''";
+    const inserted = await writer.rows<Source['dates'][number] & { readonly rows: number }>(
+      `SELECT date, min(${time}) AS first_time, max(${time}) AS last_time, count() AS rows FROM ${quoted}
+       WHERE ${SOURCE_COLUMN} = ${quoteString(id)} GROUP BY date ORDER BY date`,
+    );
+    const rows = inserted.reduce((sum, date) => sum + date.rows, 0);
+    const dates = inserted.map(({ rows: _, ...date }) => date);
+    pending = [...pending, { ...source, rows, dates }];
+    return true;
+  }
+
+  /**
+   * Reads the data from another process and then adds the new sources to the catalog. Without this check, a full disk
+   * can lose a load silently; this has happened.
+   * @param reader an engine that has mounted the data
+   * @throws Fault `DATA_DIR_INVALID` when rows are missing
+   */
+  async function confirm(reader: StatementRunner): Promise<void> {
+    for (const { name } of STORED_TABLES) {
+      const present = await reader.rows<{ id: string; rows: number }>(
+        `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${tables[name]} GROUP BY id`,
+      );
+      const rows = new Map(present.map((source) => [source.id, source.rows]));
+      for (const source of listSources().filter(({ table }) => table === name)) {
+        const read = rows.get(source.id) ?? 0;
+        if (read !== source.rows) throw incomplete(source, `${read} can be read`);
+      }
+    }
+    for (const source of pending) {
+      const where = `${SOURCE_COLUMN} = ${quoteString(source.id)}`;
+      await reader
+        .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${tables[source.table]} WHERE ${where}`)
+        .catch((cause: unknown) => {
+          throw incomplete(source, describeError(cause));
+        });
+    }
+    await keep(listSources());
+    pending = [];
+  }
 
   function listSources(): readonly Source[] {
     return [...catalog.sources, ...pending];
-  }
-
-  /** By default EARLIEST_DATE, or the first loaded date if earlier, so that older trades and chains are visible. */
-  function findEarliest(): string {
-    const dates = listSources().flatMap((source) => source.dates.map(({ date }) => date));
-    return options.earliest ?? [EARLIEST_DATE, ...dates].sort()[0] ?? EARLIEST_DATE;
   }
 
   /** Before each task: tables, views, and the bounds of the views at the service's present time. */
@@ -292,7 +263,7 @@ export async function openLocalData(writer: StatementRunner, folder: string, opt
     const latest = (value: string) => `(SELECT max(${value}) FROM ${tables.dates} WHERE first_time <= ${newest})`;
     return [
       `CREATE OR REPLACE VIEW ${ALL_TRADES} AS SELECT ${columns} FROM ${tables.trades}
-       WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(findEarliest())}`,
+       WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(earliest)}`,
       // The date filter decides; the time filter only lets the primary key skip other dates.
       `CREATE OR REPLACE VIEW ${LATEST_TRADES} AS SELECT ${columns} FROM ${ALL_TRADES}
        WHERE date = ${latest('date')} AND time >= ${latest('first_time')}`,
@@ -332,7 +303,7 @@ function boundSql(offsetMs: number, ago: string): string {
 }
 
 /** The catalog of the folder, or a new one for a folder without data. @throws Fault `DATA_DIR_INVALID` (kind `usage`) */
-async function openCatalog(folder: string, { order, scanLimit }: DataOptions): Promise<Catalog> {
+async function openCatalog(folder: string, { order, scanLimit }: ServiceOptions): Promise<Catalog> {
   const path = join(folder, CATALOG_FILE);
   const text = await readFileIfExists(path);
   if (text !== undefined) {
