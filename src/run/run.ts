@@ -99,8 +99,6 @@ export async function withExportRun<T>(
   options: OpenOptions = {},
 ): Promise<T> {
   const log = (await env.openLog()).child({ job: job.name });
-  // Checking a job's own SQL writes there.
-  await assertStateFolder(env.stateDir);
   // Opened first: a missing setting must not leave a store or an engine open.
   const calendar = await env.readCalendar();
   const { signal } = env;

@@ -91,13 +91,13 @@ function describeRunning({ document: { running }, nowMs, style }: StatusView): r
 /** Outcomes whose name is not what a person would say. */
 const OUTCOMES: Readonly<Partial<Record<RunOutcome, string>>> = {
   usage: 'failed',
-  active: 'not begun',
   interrupted: 'stopped',
   'timed-out': 'timed out',
 };
 
+/** Of a run that ended: a status has no other, and none that found another run active. */
 function describeOutcome(outcome: RunRecord['outcome'], style: Style): string {
-  const word = outcome === null ? 'running' : (OUTCOMES[outcome] ?? outcome);
+  const word = (outcome && OUTCOMES[outcome]) ?? outcome ?? '';
   return outcome === 'done' ? style.green(word) : style.red(word);
 }
 
