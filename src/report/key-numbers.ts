@@ -9,7 +9,7 @@ import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedD
 import type { Amount } from './amount.ts';
 import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
 import { KEY_NUMBERS, type Unit } from './numbers.ts';
-import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
+import { type AttachedTable, buildTable, type ColumnKind, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
 /** Decimals for values that would look the same with fewer. */
@@ -152,6 +152,7 @@ interface NumberRow extends Change {
  */
 export function buildKeyNumberTable(report: FlowReport): AttachedTable {
   const { comparison, drop } = report;
+  const { previousDate } = comparison;
   const sessions = hasMean(comparison) ? comparison.meanDates.length : 0;
   return buildTable(
     { name: 'key-numbers', title: 'Key numbers', date: drop.date },
@@ -163,18 +164,13 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       ...listOwnNumbers(report),
     ],
     [
-      shown('Number', 'name', 'text', (row) => row.name),
-      kept('unit', 'text', (row) => row.unit),
-      shown(formatDate(drop.date), 'latest', 'measure', (row) => row.latest),
-      shown(
-        comparison.previousDate === null ? 'Session before' : formatDate(comparison.previousDate),
-        'previous',
-        'measure',
-        (row) => row.previous,
-      ),
-      shown(sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`, 'mean', 'measure', (row) => row.mean),
-      kept('previous_date', 'date', () => comparison.previousDate),
-      kept('mean_sessions', 'count', () => sessions),
+      field('Number', 'name', 'text'),
+      field(null, 'unit', 'text'),
+      maybe(formatDate(drop.date), 'latest', 'measure'),
+      maybe(previousDate === null ? 'Session before' : formatDate(previousDate), 'previous', 'measure'),
+      maybe(sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`, 'mean', 'measure'),
+      shown(null, 'previous_date', 'date', () => previousDate),
+      shown(null, 'mean_sessions', 'count', () => sessions),
     ],
   );
 }

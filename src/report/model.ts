@@ -1,11 +1,12 @@
 /**
- * The flow report as data: the types that `query/` fills and `text/`, `draw/` and the templates show. Invariants: plain
- * JSON; dollars and contracts unless noted otherwise; shares and ratios are fractions (0.62, not 62); an unknown number
- * is null, never 0. "Counted" records exclude cancel messages, prints that were cancelled later, and late reports:
- * these are in `Exclusions`, so that nothing disappears.
+ * The flow report as data: the types that `query/` fills and `text/`, `draw/` and the templates show; a row of a table
+ * is what the table's columns read. Invariants: plain JSON; dollars and contracts unless noted otherwise; shares and
+ * ratios are fractions (0.62, not 62); an unknown number is null, never 0. "Counted" records exclude cancel messages,
+ * prints that were cancelled later, and late reports: these are in `Exclusions`, so that nothing disappears.
  */
-import type { Amount } from './amount.ts';
+import { type Amount, divide } from './amount.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
+import { field, maybe, type RowOf, shown } from './report-table.ts';
 
 /**
  * The facts about a sealed drop that the report needs. Structural, so that the seal's manifest satisfies it without an
@@ -20,9 +21,9 @@ export interface SealedDrop {
   readonly condition: 'available' | 'degraded';
   /** Distinct ids of the rows; absent if each row has its own. */
   readonly ids?: number | undefined;
-  /** Why it is degraded, as in the manifest. */
   /** End of the last segment that its rows cover, `16:15`; absent where they are all that like sessions have. */
   readonly through?: string | undefined;
+  /** Why it is degraded, as in the manifest. */
   readonly degraded_reason?: string | undefined;
   /** Failed checks of the drop, in words. */
   readonly doubts?: readonly string[] | undefined;
@@ -133,28 +134,31 @@ export interface Comparison {
   readonly changes: Readonly<Record<Compared, Change>>;
 }
 
-/** A symbol whose premium is unusual compared with its own last sessions. */
-export interface UnusualSymbol extends Direction {
-  readonly symbol: string;
-  readonly premium: number;
-  readonly previous: number | null;
-  readonly mean: number;
-  /** `premium / mean`. */
-  readonly ratio: number;
-  /** Sessions in the mean in which it traded. */
-  readonly sessions: number;
-}
+export const SYMBOL = field('Symbol', 'symbol', 'text');
 
-/** A symbol's calls or puts, counted records only. Dollars. */
-export interface Driver {
-  readonly symbol: string;
-  readonly right: 'calls' | 'puts';
-  /** `YYYY-MM-DD`; null: all expirations, or one that is not known. */
-  readonly expirationDate: string | null;
-  readonly premium: number;
-  readonly bullish: number;
-  readonly bearish: number;
-}
+export const UNUSUAL_COLUMNS = [
+  SYMBOL,
+  field('Premium', 'premium', 'dollars'),
+  maybe('Session before', 'previous', 'dollars', 'previous_premium'),
+  field('Mean', 'mean', 'dollars', 'mean_premium'),
+  field('Premium / mean', 'ratio', 'ratio'),
+  field('Sessions traded', 'sessions', 'count'),
+];
+
+/** A symbol whose premium is unusual compared with its own last sessions: `ratio` is `premium / mean`. */
+export type UnusualSymbol = RowOf<typeof UNUSUAL_COLUMNS> & Direction;
+
+export const DRIVER_COLUMNS = [
+  SYMBOL,
+  shown('Right', 'right', 'text', (row: { readonly right: 'calls' | 'puts' }) => row.right),
+  maybe('Expires', 'expirationDate', 'date'),
+  field('Premium', 'premium', 'dollars'),
+  field('Bullish', 'bullish', 'dollars', 'bullish_premium'),
+  field('Bearish', 'bearish', 'dollars', 'bearish_premium'),
+];
+
+/** A symbol's calls or puts, counted records only. `expirationDate` null: all expirations, or one that is not known. */
+export type Driver = RowOf<typeof DRIVER_COLUMNS>;
 
 /** What drove the sentiment of the day. */
 export interface Drivers {
@@ -180,60 +184,61 @@ export interface Earnings {
   readonly day: string;
 }
 
-/** A contract that traded; counted records only. */
-export interface ContractFlow {
-  readonly symbol: string;
-  /** `SPY 2026-11-20 600 C`. */
-  readonly contract: string;
-  readonly trades: number;
-  /** Contracts traded, and open before the day. */
-  readonly volume: Amount;
-  readonly openInterest: Amount;
-  /** Dollars. */
-  readonly premium: Amount;
-  readonly bullish: number;
-  readonly bearish: number;
-}
+type Turnover = Readonly<Record<'volume' | 'openInterest', Amount>>;
 
-/** Implied volatility of one expiration of a symbol; annualized, 1 = 100%. */
-export interface ExpirationVolatility {
-  readonly symbol: string;
-  readonly expirationDate: string;
-  /** Calendar days to it. */
-  readonly days: number;
-  /** Of `strike`; null if no strike is near the spot. */
-  readonly atTheMoney: number | null;
-  readonly strike: number | null;
-  /** Of the put of delta -0.25 less that of the call of delta 0.25; null without contracts near these. */
-  readonly skew: number | null;
-  /** Dollars of the underlying, up or down: one standard deviation. Null for an expiration on the date. */
-  readonly expectedMove: number | null;
-}
+export const CONTRACT_COLUMNS = [
+  field(null, 'symbol', 'text'),
+  field('Contract', 'contract', 'contract'),
+  maybe('Premium', 'premium', 'dollars'),
+  field('Trades', 'trades', 'count'),
+  maybe('Volume', 'volume', 'count'),
+  maybe('OI', 'openInterest', 'count'),
+  shown('Volume / OI', 'volume_to_open_interest', 'ratio', (row: Turnover) => divide(row.volume, row.openInterest)),
+  field('Bullish', 'bullish', 'dollars', 'bullish_premium'),
+  field('Bearish', 'bearish', 'dollars', 'bearish_premium'),
+];
 
-export interface BigTrade {
-  readonly id: string;
-  /** Wall clock of the exchange, `HH:MM:SS`. */
-  readonly time: string;
-  readonly symbol: string;
-  /** `SPY 2026-11-20 600 C`. */
-  readonly contract: string;
-  readonly size: Amount;
-  /** Dollars per share. */
-  readonly price: Amount;
-  readonly premium: number;
-  /** Empty if the record has none, as for all texts here. */
-  readonly side: string;
-  readonly sentiment: string;
-  readonly spot: number | null;
-  readonly openInterest: Amount;
-  /** Annualized, 1 = 100%. */
-  readonly impliedVolatility: number | null;
-  /** Calendar days to expiration. */
-  readonly days: Amount;
-  readonly activityType: string;
-  readonly multiLeg: boolean;
-  readonly sweep: boolean;
-}
+/** A contract that traded (`SPY 2026-11-20 600 C`); counted records only. Its open interest is that before the day. */
+export type ContractFlow = RowOf<typeof CONTRACT_COLUMNS>;
+
+export const VOLATILITY_COLUMNS = [
+  SYMBOL,
+  field('Expires', 'expirationDate', 'date'),
+  field('Days', 'days', 'count'),
+  maybe('IV at the money', 'atTheMoney', 'fraction', 'at_the_money_volatility'),
+  maybe('Strike', 'strike', 'price', 'at_the_money_strike'),
+  maybe('25-delta skew', 'skew', 'points', 'skew_25_delta'),
+  maybe('Expected move', 'expectedMove', 'price'),
+];
+
+/**
+ * Implied volatility of one expiration of a symbol, annualized: at the money of `strike`, null if no strike is near the
+ * spot. `skew`: of the put of delta -0.25 less that of the call of delta 0.25, null without contracts near these.
+ * `expectedMove`: dollars of the underlying, up or down, one standard deviation; null for an expiration on the date.
+ */
+export type ExpirationVolatility = RowOf<typeof VOLATILITY_COLUMNS>;
+
+export const TRADE_COLUMNS = [
+  field('Time', 'time', 'text'),
+  field(null, 'id', 'text'),
+  field(null, 'symbol', 'text'),
+  field('Contract', 'contract', 'contract'),
+  maybe('Size', 'size', 'count'),
+  maybe('Price', 'price', 'price'),
+  field('Premium', 'premium', 'dollars'),
+  field('Side', 'side', 'code'),
+  field('Sentiment', 'sentiment', 'code'),
+  maybe('Spot', 'spot', 'price'),
+  maybe('OI', 'openInterest', 'count'),
+  maybe('IV', 'impliedVolatility', 'fraction'),
+  maybe('Days', 'days', 'count', 'days_to_expiration'),
+  field('Type', 'activityType', 'code', 'option_activity_type'),
+  field(null, 'multiLeg', 'flag'),
+  field(null, 'sweep', 'flag'),
+];
+
+/** `time`: wall clock of the exchange, `HH:MM:SS`. A text is empty if the record has none. */
+export type BigTrade = RowOf<typeof TRADE_COLUMNS>;
 
 /** Gamma and delta exposure. Calls positive, puts negative (see docs/formulas.md); `net` is their sum. */
 export interface ExposureSums {
@@ -253,17 +258,24 @@ export interface ExposureSums {
   readonly unknownContracts: number;
 }
 
-export type GexSums = Pick<ExposureSums, 'callGex' | 'putGex' | 'netGex'>;
+const GEX_COLUMNS = [
+  maybe('Call GEX', 'callGex', 'dollars'),
+  maybe('Put GEX', 'putGex', 'dollars'),
+  maybe('Net GEX', 'netGex', 'dollars'),
+];
 
-export interface StrikeGex extends GexSums {
-  readonly strike: number;
-}
+export const STRIKE_COLUMNS = [field('Strike', 'strike', 'price'), ...GEX_COLUMNS];
 
-export interface ExpirationGex extends GexSums {
-  readonly expirationDate: string;
-  /** The part of the symbol's gamma that rolls off with it. */
-  readonly share: Amount;
-}
+export type StrikeGex = RowOf<typeof STRIKE_COLUMNS>;
+
+export const EXPIRATION_COLUMNS = [
+  field('Expiration', 'expirationDate', 'date'),
+  ...GEX_COLUMNS,
+  maybe('Share of gamma', 'share', 'fraction', 'share_of_gamma'),
+];
+
+/** `share`: the part of the symbol's gamma that rolls off with it. */
+export type ExpirationGex = RowOf<typeof EXPIRATION_COLUMNS>;
 
 /** A symbol of the ranking. */
 export interface RankedExposure extends ExposureSums {

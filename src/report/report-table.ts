@@ -43,7 +43,7 @@ export interface Column {
   /** `snake_case`, as in a drop. */
   readonly name: string;
   readonly kind: ColumnKind;
-  /** Heading for people; null: the column is only in the files for programs. */
+  /** Heading for people; null: the column is only in the files for programs, because it would crowd a page. */
   readonly heading: string | null;
 }
 
@@ -60,19 +60,44 @@ export interface ColumnReader<Row> extends Column {
   readonly read: (row: Row) => Cell;
 }
 
-/** A column for people and programs. */
+/** The row that a list of columns reads. */
+export type RowOf<Columns extends readonly ColumnReader<never>[]> = Columns[number]['read'] extends (
+  row: infer Row,
+) => Cell
+  ? Row
+  : never;
+
+type ValueOf<Kind extends ColumnKind> = Kind extends (typeof TEXTS)[number]
+  ? string
+  : Kind extends 'flag'
+    ? boolean
+    : number;
+
+/** A column with a member of the row under its own name. @param heading as in `Column` */
+export function field<Key extends string, Kind extends ColumnKind>(
+  heading: string | null,
+  key: Key,
+  kind: Kind,
+  name: string = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+): ColumnReader<Readonly<Record<Key, ValueOf<Kind>>>> {
+  return { name, kind, heading, read: (row) => row[key] };
+}
+
+/** The same of a member that may be unknown. */
+export function maybe<Key extends string, Kind extends ColumnKind>(
+  ...of: Parameters<typeof field<Key, Kind>>
+): ColumnReader<Readonly<Record<Key, ValueOf<Kind> | null>>> {
+  return { ...field(...of), read: (row) => row[of[1]] };
+}
+
+/** A column with what is computed of a row. @param heading as in `Column` */
 export function shown<Row>(
-  heading: string,
+  heading: string | null,
   name: string,
   kind: ColumnKind,
   read: (row: Row) => Cell,
 ): ColumnReader<Row> {
   return { name, kind, heading, read };
-}
-
-/** A column for programs only, because it would crowd a page. */
-export function kept<Row>(name: string, kind: ColumnKind, read: (row: Row) => Cell): ColumnReader<Row> {
-  return { name, kind, heading: null, read };
 }
 
 /** Every table starts with the trading date, so that files of several days can be concatenated. */
@@ -92,11 +117,11 @@ export function buildTable<Row>(
   };
 }
 
-const TEXTS: readonly ColumnKind[] = ['text', 'code', 'contract', 'bucket', 'date', 'flag'];
+const TEXTS = ['text', 'code', 'contract', 'bucket', 'date'] as const satisfies readonly ColumnKind[];
 
 /** Whether a column is aligned left: it has no numbers. */
 export function isText(column: Column | undefined): boolean {
-  return column !== undefined && TEXTS.includes(column.kind);
+  return column !== undefined && [...TEXTS, 'flag'].includes(column.kind);
 }
 
 /** A table as people read it: the columns with a heading, without columns that say nothing and rows of zeros, and each cell as a text. */

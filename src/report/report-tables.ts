@@ -2,34 +2,24 @@
  * The tables of the report and their columns, for the attached files, the page and the PDF. They leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
-import { divide } from './amount.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
-import type {
-  BigTrade,
-  ContractFlow,
-  Driver,
-  ExpirationGex,
-  ExpirationVolatility,
-  Exposure,
-  ExposureSums,
-  FlowReport,
-  GexSums,
-  HalfHour,
-  RankedExposure,
-  StrikeGex,
-  SymbolExposure,
-  SymbolFlow,
-  UnusualSymbol,
-} from './model.ts';
 import {
-  DIRECTION_KEYS,
-  PART_KEYS,
-  PREMIUM_NUMBERS,
-  type Premium,
-  type PremiumNumber,
-  type PremiumPart,
-} from './numbers.ts';
-import { type AttachedTable, buildTable, type ColumnReader, KIND_OF, kept, shown } from './report-table.ts';
+  CONTRACT_COLUMNS,
+  DRIVER_COLUMNS,
+  EXPIRATION_COLUMNS,
+  type Exposure,
+  type ExposureSums,
+  type FlowReport,
+  type RankedExposure,
+  STRIKE_COLUMNS,
+  SYMBOL,
+  type SymbolExposure,
+  TRADE_COLUMNS,
+  UNUSUAL_COLUMNS,
+  VOLATILITY_COLUMNS,
+} from './model.ts';
+import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+import { type AttachedTable, buildTable, type ColumnReader, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { nameBasis } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
@@ -44,9 +34,12 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const compared = focus.filter(({ marketStructure }) => marketStructure !== null);
   return [
     buildKeyNumberTable(report),
-    build('moved', 'What moved the day', moved, DRIVER_COLUMNS),
+    build('moved', 'What moved the day', moved, [
+      ...DRIVER_COLUMNS,
+      maybe('Earnings', 'earnings', 'date', 'earnings_date'),
+    ]),
     build('symbols', 'Premium by symbol', listSymbols(report), SYMBOL_COLUMNS),
-    build('unusual-symbols', 'Unusual activity', report.unusual, UNUSUAL_COLUMNS),
+    build('unusual-symbols', 'Unusual activity', report.unusual, [...UNUSUAL_COLUMNS, ...listColumns(DIRECTION_KEYS)]),
     build('half-hours', 'Premium by half hour', report.halfHours, HALF_HOUR_COLUMNS),
     build('expirations', 'Premium by days to expiration', expiries, listPartColumns('Expires')),
     build('moneyness', 'Premium by moneyness', moneyness, listPartColumns('Moneyness')),
@@ -55,14 +48,14 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
     build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
     build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),
-    build('gex-by-strike', 'GEX by strike', strikes, STRIKE_COLUMNS),
-    build('gex-by-expiration', 'GEX by expiration', expirations, EXPIRATION_COLUMNS),
+    build('gex-by-strike', 'GEX by strike', strikes, [SYMBOL, ...STRIKE_COLUMNS]),
+    build('gex-by-expiration', 'GEX by expiration', expirations, [SYMBOL, ...EXPIRATION_COLUMNS]),
     build('market-structure', 'GEX beside the market-structure endpoint', compared, STRUCTURE_COLUMNS),
   ].filter(({ rows }) => rows.length > 0);
 }
 
 /** Symbols of the ranking, of both sentiment lists and of the watchlist, by their place of the day. */
-function listSymbols(report: FlowReport): readonly ListedSymbol[] {
+function listSymbols(report: FlowReport) {
   const watched = new Set(report.watchlist.map(({ symbol }) => symbol));
   const flows = [
     ...report.topSymbols,
@@ -91,146 +84,45 @@ function priced(sum: Exclude<keyof ExposureSums, 'contracts'>): (row: RankedExpo
   return (row) => (row.spot === null ? null : row[sum]);
 }
 
-const PREMIUM_COLUMNS: readonly ColumnReader<Premium>[] = PREMIUM_NUMBERS.map((number) => ({
-  ...readColumn(number),
-  heading: number.heading ?? null,
-}));
+const PREMIUM_COLUMNS = PREMIUM_NUMBERS.map(({ key, name, unit, heading = null }) =>
+  maybe(heading, key, KIND_OF[unit], name),
+);
 
 /** Numbers as columns that people also see. */
-function listColumns<Key extends keyof Premium>(keys: readonly Key[]): readonly ColumnReader<Pick<Premium, Key>>[] {
+function listColumns<Key extends keyof Premium>(keys: readonly Key[]) {
   return keys.flatMap((key) =>
-    PREMIUM_NUMBERS.filter((number) => number.key === key).map((number) => readColumn({ ...number, key })),
+    PREMIUM_NUMBERS.filter((number) => number.key === key).map(({ name, unit, label, heading = label }) =>
+      maybe(heading, key, KIND_OF[unit], name),
+    ),
   );
 }
 
-function readColumn<Key extends keyof Premium>({
-  key,
-  name,
-  unit,
-  label,
-  heading = label,
-}: Omit<PremiumNumber, 'key'> & { readonly key: Key }): ColumnReader<Pick<Premium, Key>> {
-  return { name, kind: KIND_OF[unit], heading, read: (row) => row[key] };
-}
+const SYMBOL_COLUMNS = [SYMBOL, field(null, 'place', 'count'), field(null, 'watched', 'flag'), ...PREMIUM_COLUMNS];
 
-type ListedSymbol = SymbolFlow & { readonly watched?: boolean };
-
-const SYMBOL = shown<{ readonly symbol: string }>('Symbol', 'symbol', 'text', (row) => row.symbol);
-
-const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
-  SYMBOL,
-  kept('place', 'count', (row) => row.place),
-  kept('watched', 'flag', (row) => row.watched ?? false),
-  ...PREMIUM_COLUMNS,
-];
-
-const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
-  shown('From', 'start', 'text', (row) => row.start),
-  ...PREMIUM_COLUMNS,
-];
+const HALF_HOUR_COLUMNS = [field('From', 'start', 'text'), ...PREMIUM_COLUMNS];
 
 /** Of a part of the day, by expiration or moneyness. */
-function listPartColumns(heading: string): readonly ColumnReader<PremiumPart & { readonly bucket: string }>[] {
-  return [shown(heading, 'bucket', 'bucket', ({ bucket }) => bucket), ...listColumns(PART_KEYS)];
+function listPartColumns(heading: string) {
+  return [field(heading, 'bucket', 'bucket'), ...listColumns(PART_KEYS)];
 }
-
-const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
-  SYMBOL,
-  shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Session before', 'previous_premium', 'dollars', (row) => row.previous),
-  shown('Mean', 'mean_premium', 'dollars', (row) => row.mean),
-  shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio),
-  shown('Sessions traded', 'sessions', 'count', (row) => row.sessions),
-  ...listColumns(DIRECTION_KEYS),
-];
-
-const DRIVER_COLUMNS: readonly ColumnReader<Driver & { readonly earnings: string | null }>[] = [
-  SYMBOL,
-  shown('Right', 'right', 'text', (row) => row.right),
-  shown('Expires', 'expiration_date', 'date', (row) => row.expirationDate),
-  shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
-  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
-  shown('Earnings', 'earnings_date', 'date', (row) => row.earnings),
-];
-
-const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
-  shown('Time', 'time', 'text', (row) => row.time),
-  kept('id', 'text', (row) => row.id),
-  kept('symbol', 'text', (row) => row.symbol),
-  shown('Contract', 'contract', 'contract', (row) => row.contract),
-  shown('Size', 'size', 'count', (row) => row.size),
-  shown('Price', 'price', 'price', (row) => row.price),
-  shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Side', 'side', 'code', (row) => row.side),
-  shown('Sentiment', 'sentiment', 'code', (row) => row.sentiment),
-  shown('Spot', 'spot', 'price', (row) => row.spot),
-  shown('OI', 'open_interest', 'count', (row) => row.openInterest),
-  shown('IV', 'implied_volatility', 'fraction', (row) => row.impliedVolatility),
-  shown('Days', 'days_to_expiration', 'count', (row) => row.days),
-  shown('Type', 'option_activity_type', 'code', (row) => row.activityType),
-  kept('multi_leg', 'flag', (row) => row.multiLeg),
-  kept('sweep', 'flag', (row) => row.sweep),
-];
-
-const CONTRACT_COLUMNS: readonly ColumnReader<ContractFlow>[] = [
-  kept('symbol', 'text', (row) => row.symbol),
-  shown('Contract', 'contract', 'contract', (row) => row.contract),
-  shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Trades', 'trades', 'count', (row) => row.trades),
-  shown('Volume', 'volume', 'count', (row) => row.volume),
-  shown('OI', 'open_interest', 'count', (row) => row.openInterest),
-  shown('Volume / OI', 'volume_to_open_interest', 'ratio', (row) => divide(row.volume, row.openInterest)),
-  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
-  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
-];
-
-const VOLATILITY_COLUMNS: readonly ColumnReader<ExpirationVolatility>[] = [
-  SYMBOL,
-  shown('Expires', 'expiration_date', 'date', (row) => row.expirationDate),
-  shown('Days', 'days', 'count', (row) => row.days),
-  shown('IV at the money', 'at_the_money_volatility', 'fraction', (row) => row.atTheMoney),
-  shown('Strike', 'at_the_money_strike', 'price', (row) => row.strike),
-  shown('25-delta skew', 'skew_25_delta', 'points', (row) => row.skew),
-  shown('Expected move', 'expected_move', 'price', (row) => row.expectedMove),
-];
 
 const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExposure>>[] = [
   SYMBOL,
   shown('Of', 'basis', 'text', (row) => nameBasis(row)),
-  shown('Spot', 'spot', 'price', (row) => row.spot),
+  maybe('Spot', 'spot', 'price'),
   shown('Net GEX', 'net_gex', 'dollars', priced('netGex')),
   shown('Calls', 'call_gex', 'dollars', priced('callGex')),
   shown('Puts', 'put_gex', 'dollars', priced('putGex')),
   shown('Net delta', 'net_dex', 'dollars', priced('netDex')),
-  kept('call_dex', 'dollars', priced('callDex')),
-  kept('put_dex', 'dollars', priced('putDex')),
-  kept('contracts', 'count', (row) => row.contracts),
+  shown(null, 'call_dex', 'dollars', priced('callDex')),
+  shown(null, 'put_dex', 'dollars', priced('putDex')),
+  field(null, 'contracts', 'count'),
   shown('Zero gamma', 'zero_gamma', 'price', (row) => row.zeroGamma ?? null),
   shown('Call wall', 'call_wall', 'price', (row) => row.callWall ?? null),
   shown('Put wall', 'put_wall', 'price', (row) => row.putWall ?? null),
   shown('Abs. gamma', 'absolute_gamma_strike', 'price', (row) => row.absoluteGammaStrike ?? null),
-  kept('market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
-  kept('market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
-];
-
-const GEX_COLUMNS: readonly ColumnReader<GexSums>[] = [
-  shown('Call GEX', 'call_gex', 'dollars', (row) => row.callGex),
-  shown('Put GEX', 'put_gex', 'dollars', (row) => row.putGex),
-  shown('Net GEX', 'net_gex', 'dollars', (row) => row.netGex),
-];
-
-const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: string }>[] = [
-  SYMBOL,
-  shown('Strike', 'strike', 'price', (row) => row.strike),
-  ...GEX_COLUMNS,
-];
-
-const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string }>[] = [
-  SYMBOL,
-  shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
-  ...GEX_COLUMNS,
-  shown('Share of gamma', 'share_of_gamma', 'fraction', (row) => row.share),
+  shown(null, 'market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
+  shown(null, 'market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
 ];
 
 /** Our exposure beside that of the market-structure endpoint. */

@@ -7,7 +7,6 @@ import { nameCode } from '../../api-contract/record-type.ts';
 import { formatDate, formatShortDay } from '../../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { Amount } from '../amount.ts';
-import type { RankedExposure } from '../model.ts';
 
 /** Shown if there is no number. */
 export const NONE = '–';
@@ -62,7 +61,10 @@ export function nameBucket(bucket: string): string {
 export function nameBasis({
   isWholeChain,
   isDegradedChain,
-}: Pick<RankedExposure, 'isWholeChain' | 'isDegradedChain'>): string {
+}: {
+  readonly isWholeChain: boolean;
+  readonly isDegradedChain?: boolean | undefined;
+}): string {
   if (isDegradedChain) return 'degraded chain';
   return isWholeChain ? 'whole chain' : 'partial: traded contracts only';
 }
