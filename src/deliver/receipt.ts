@@ -20,6 +20,7 @@ import { receiptPrefix } from '../ledger/layout.ts';
 import type { Run } from '../run/run.ts';
 import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
+import type { ReportPlace } from './report-copies.ts';
 
 const recipientSchema = z
   .object({
@@ -66,13 +67,6 @@ const receiptSchema = z
 
 export type Receipt = z.infer<typeof receiptSchema>;
 
-export interface ReceiptPlace {
-  readonly job: string;
-  readonly date: string;
-  /** Distinguishes the report from the job's others. */
-  readonly report: string;
-}
-
 /** Hexadecimal digits of the hash in a Message-ID: 128 bits, so collisions are practically impossible. */
 const MESSAGE_ID_HASH_DIGITS = 32;
 /** Keeps the Message-ID far below the limit of 998 characters per header line. */
@@ -82,7 +76,7 @@ const MESSAGE_ID_JOB_CHARACTERS = 40;
  * Reading it throws Fault `RECEIPT_INVALID` for one that is damaged, or of another job or date: without a readable receipt
  * nothing is sent, because everyone might be mailed twice.
  */
-export function openReceiptLog(store: Store, { job, date, report }: ReceiptPlace): Document<Receipt> {
+export function openReceiptLog(store: Store, { job, date, report }: Omit<ReportPlace, 'revision'>): Document<Receipt> {
   return new Document(store, {
     prefix: receiptPrefix(job, date, report),
     suffix: '.json',
@@ -181,7 +175,7 @@ export function formatRecipientKey(address: string): string {
  * @param domain right side of the id, the sender's
  */
 export function buildMessageId(
-  { report, job, date, revision }: ReceiptPlace & Pick<Receipt, 'revision'>,
+  { report, job, date, revision }: ReportPlace,
   recipient: string,
   domain: string,
 ): string {
@@ -317,7 +311,7 @@ function hold(receipt: Receipt, by: string, { clock }: Run): Receipt {
  */
 export async function takeTurn(
   run: Run,
-  place: ReceiptPlace,
+  place: Omit<ReportPlace, 'revision'>,
   worker: string,
   prepare: (current: Receipt | undefined) => Receipt | undefined,
 ): Promise<MailingLease | 'other' | 'nothing'> {

@@ -5,7 +5,7 @@
  */
 import { formatDay } from '../core/date-text.ts';
 import { SORT_SCRIPT } from '../core/report-page.ts';
-import type { InlineImage } from '../mail/message.ts';
+import type { InlineImage, MailMessage } from '../mail/message.ts';
 import { listFigures, SHOWN_WIDTH } from './draw/chart.ts';
 import { DARK, declareColours, LIGHT, PAGE } from './draw/palette.ts';
 import { drawSvg, renderPicture } from './draw/picture.ts';
@@ -44,13 +44,7 @@ export interface RenderOptions extends ViewOptions {
   readonly templatesDir: string;
 }
 
-export interface RenderedReport {
-  readonly subject: string;
-  readonly html: string;
-  readonly text: string;
-  /** Images that the HTML references by `cid:`; none on an empty day. */
-  readonly images: readonly InlineImage[];
-}
+export type RenderedReport = Pick<MailMessage, 'subject' | 'html' | 'text' | 'images'>;
 
 /**
  * Renders a mail with the templates of that name: of one dataset, which is sealed, or a digest, whose only image is the logo.

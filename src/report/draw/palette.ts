@@ -2,26 +2,12 @@
  * The colours of charts. Colour-blind readers can distinguish bullish from bearish (blue and orange, with grey between).
  * A mail has each chart in a light and a dark palette; a page draws its charts once, in colours that its style sheet sets.
  */
-export interface Palette {
-  readonly ground: string;
-  readonly ink: string;
-  /** Lines of the grid. */
-  readonly faint: string;
-  /** The axis, and the line at zero. */
-  readonly axis: string;
-  readonly bullish: string;
-  readonly neutral: string;
-  readonly bearish: string;
-  readonly spot: string;
-  readonly zeroGamma: string;
-  readonly callWall: string;
-  readonly putWall: string;
-}
-
-export const LIGHT: Palette = {
+export const LIGHT = {
   ground: '#ffffff',
   ink: '#3b4654',
+  /** Lines of the grid. */
   faint: '#e4e8ed',
+  /** The axis, and the line at zero. */
   axis: '#8a94a0',
   bullish: '#1f6fb5',
   neutral: '#b9c1ca',
@@ -31,6 +17,8 @@ export const LIGHT: Palette = {
   callWall: '#17609f',
   putWall: '#a54808',
 };
+
+export type Palette = Readonly<typeof LIGHT>;
 
 /** The ground is that of the mail in dark mode. */
 export const DARK: Palette = {
@@ -50,7 +38,7 @@ export const DARK: Palette = {
 /** Names of the page's own colours: `--chart-ink` and so on. */
 export const PAGE: Palette = Object.fromEntries(
   Object.keys(LIGHT).map((name) => [name, name === 'ground' ? 'transparent' : `var(${variableOf(name)})`]),
-) as { readonly [Name in keyof Palette]: string };
+) as Palette;
 
 /** The declarations of a palette for a style sheet. */
 export function declareColours(palette: Palette): string {

@@ -34,18 +34,12 @@ const NOTHING: Tally = { trades: 0, premium: 0 };
 
 type CancelledRow = Readonly<Record<'prints' | 'late', Tally>> & { readonly places: readonly number[] };
 
-interface CountedRecords {
-  readonly exclusions: Omit<Exclusions, 'unknownCodes' | 'sharedIds' | 'otherHours'>;
-  /** The condition for the file's counted records; null if all records count. */
-  readonly condition: string | null;
-  /** Whether records lack a premium or a size, or have a premium that is not finite. */
-  readonly hasGaps: boolean;
-  /** Whether records have codes that the API's contract lacks. */
-  readonly hasUnknownCodes: boolean;
-}
-
-/** One pass over a few columns; if there are cancel messages, another one over the key's columns. */
-export async function queryExclusions(file: DropSource): Promise<CountedRecords> {
+/**
+ * One pass over a few columns; if there are cancel messages, another one over the key's columns.
+ * @returns `condition`: for the file's counted records, null if all records count; `hasGaps`: whether records lack a premium
+ * or a size, or have a premium that is not finite; `hasUnknownCodes`: whether they have codes that the API's contract lacks
+ */
+export async function queryExclusions(file: DropSource) {
   const isCoded = CODES.map(([, condition]) => condition).join(' AND ');
   const [row] = await file.known<RecordedRow>(
     `SELECT ${tally('true', 'recorded')}, ${tally(IS_CANCEL, 'cancels')}, ${tally(IS_LATE, 'late')},
