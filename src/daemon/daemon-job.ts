@@ -28,6 +28,8 @@ const LOOKBACK_MS = LOOKBACK_DAYS * 86_400_000;
 const WRONG_CLOCK_MS = 600_000;
 /** A clock change is noticed within this time; ticks since then count as new. */
 const NOTICED_MS = 60_000;
+/** After a failed claim: Redis may be away for long. */
+const CLAIM_WAIT_MS = 15_000;
 
 /** @property sinceMs when it began to wait for a free place; of a retry also when it will */
 export interface WaitingRun extends DueRun {
@@ -52,6 +54,7 @@ export class DaemonJob {
   #seenMs = 0;
   /** Its claim of a tick that was found; the loop waits for it. */
   #claiming: Promise<void> | undefined;
+  #claimFailedMs = Number.NEGATIVE_INFINITY;
   /** The newest tick that was not run, or the retry of the last one. */
   #due: WaitingRun | undefined;
   /** What a person asked for, until it is started. */
@@ -148,9 +151,11 @@ export class DaemonJob {
    * @param stepMs since it looked last @returns when a tick that was found is claimed
    */
   async look(stepMs: number): Promise<void> {
-    this.#claiming ??= this.#claimDue().finally(() => {
-      this.#claiming = undefined;
-    });
+    if (Math.abs(this.#world.nowMs - this.#claimFailedMs) >= CLAIM_WAIT_MS) {
+      this.#claiming ??= this.#claimDue().finally(() => {
+        this.#claiming = undefined;
+      });
+    }
     this.run?.work(stepMs);
     this.alerts.look(this.#fault, this.run?.startedAtMs ?? this.waiting?.sinceMs);
     await this.#claiming;
@@ -295,8 +300,9 @@ export class DaemonJob {
       if (isShared && !(await coordinator.claim({ job: this.name, dueAtMs: tickMs }))) this.#dropRetry();
       else this.admit({ tickMs, reason });
     } catch (error) {
-      // It is still owed: the next look sees it again.
+      // It is still owed: a later look sees it again.
       this.#seenMs = Math.min(this.#seenMs, tickMs - 1);
+      this.#claimFailedMs = this.#world.nowMs;
       const failure = describeError(error);
       log.error({ event: 'claim-failed', job: this.name, reason: failure }, `${this.name}: ${failure}`);
     }

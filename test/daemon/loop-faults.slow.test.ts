@@ -86,6 +86,23 @@ describe('what is shared', () => {
     expect(runsOf('a')).toEqual(['done catch-up']);
   });
 
+  it('is claimed again 15 seconds after Redis has refused, and not with every look', async () => {
+    let claims = 0;
+    const claim = async () => {
+      claims += 1;
+      return await (claims < 5 ? away() : true);
+    };
+    const { pass, lines } = await start({
+      ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, code: () => 0, coordinator: { ...quiet, claim } },
+    });
+    await pass(40_000);
+    expect([claims, runsOf('a')]).toEqual([3, []]);
+    vi.setSystemTime(Date.now() - 5 * MINUTE);
+    await pass(20_000);
+    expect([claims, runsOf('a')]).toEqual([5, ['done catch-up']]);
+    expect(lines.filter(({ event }) => event === 'claim-failed')).toHaveLength(4);
+  });
+
   it('and was taken over by another daemon is stopped here, and not tried again', async () => {
     let isLost = false;
     const { pass, started, lines } = await start({
