@@ -6,7 +6,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { makeFolder, readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
-import { describeError, Fault } from '../core/errors.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, ORIGIN_FILE } from '../job/job-folder.ts';
@@ -33,10 +33,7 @@ interface JobFilesOptions {
   readonly keptDir: string;
   /** @throws Fault when a daemon cannot run the job with its settings */
   readonly assertUsable: (job: Job) => void;
-  /**
-   * Called only for a new text, because it may take a second. @throws Fault `JOB_INVALID` when the job's own SQL is
-   * rejected
-   */
+  /** Called once for a text, because it may take a second. @throws Fault when its SQL is rejected */
   readonly checkSql: (job: Job, path: string) => Promise<void>;
   readonly log: Log;
 }
@@ -45,6 +42,10 @@ interface JobFilesOptions {
 export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log }: JobFilesOptions) {
   /** Last valid text of each file, and what it says. */
   const good = new Map<string, { readonly text: string; readonly job: Job }>();
+  /** Last text of each path whose SQL was rejected, and why. */
+  const refused = new Map<string, { readonly text: string; readonly fault: Fault }>();
+  /** Files whose copy could not be written, which is logged once. */
+  const unkept = new Set<string>();
   const keptOf = (file: string) => join(keptDir, basename(file));
 
   const readOne = async (file: string, taken: readonly FiledJob[]): Promise<FiledJob | Fault> => {
@@ -53,7 +54,7 @@ export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log
       const job = known?.text === text ? known.job : parseJob(file, text);
       assertUsable(job);
       assertDistinct([...taken.map((other) => other.job), job]);
-      if (job !== known?.job) await checkSql(job, path);
+      if (job !== known?.job) await check(job, path, text);
       good.set(file, { text, job });
       // Each time: the disk may have been full when the copy was first written, and have space by now.
       await keep(file, text);
@@ -76,14 +77,25 @@ export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log
       return fault;
     }
   };
+  const check = async (job: Job, path: string, text: string): Promise<void> => {
+    const known = refused.get(path);
+    if (known?.text === text) throw known.fault;
+    await checkSql(job, path).catch((error: unknown) => {
+      if (isFault(error) && error.code === 'JOB_INVALID') refused.set(path, { text, fault: error });
+      throw error;
+    });
+  };
   const keep = async (file: string, text: string): Promise<void> => {
     const origin = [join(keptDir, ORIGIN_FILE), resolve(folder)] as const;
     try {
       for (const [path, content] of [origin, [keptOf(file), text] as const]) {
         if ((await readFileIfExists(path)) !== content) await writeWholeFile(path, content);
       }
+      unkept.delete(file);
     } catch (error) {
-      log.error({ event: 'keep-failed', file, reason: describeError(error) }, `${file} could not be kept`);
+      const line = { event: 'keep-failed', file, reason: describeError(error) };
+      if (!unkept.has(file)) log.error(line, `${file} could not be kept`);
+      unkept.add(file);
     }
   };
   const forgetRemoved = async (files: readonly string[]): Promise<void> => {

@@ -1,6 +1,6 @@
 /** The jobs of a real folder as the daemon knows them, where a reading or a name gets in the way. */
 
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -10,7 +10,7 @@ import { createFilesReader } from '../../src/daemon/job-files.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { createSilentLog } from '../support/log.ts';
+import { createKeptLog, createSilentLog } from '../support/log.ts';
 import { createOutside } from './loop.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"';
@@ -103,7 +103,27 @@ it('a text whose own SQL is refused does not take the place of the one before, a
   await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('NOT {window}') });
   const kept = { path: join(folder, 'kept', 'own.yaml'), fault: 'NOT is refused' };
   expect((await read()).jobs).toMatchObject([kept]);
+  // The child that checks it takes a second: not at each reading.
+  expect((await read()).jobs).toMatchObject([kept]);
+  expect(checked).toEqual([file, file]);
   expect((await open()()).jobs).toMatchObject([kept]);
+});
+
+it('a copy that cannot be kept is told once, and again where it could be meanwhile', async () => {
+  await writeJob(folder, { name: 'own', schedule: SCHEDULE });
+  const { log: kept, records } = createKeptLog();
+  const keptDir = join(folder, 'kept');
+  const read = createFilesReader({
+    ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log: kept },
+  });
+  for (const times of [1, 2]) {
+    await writeFile(keptDir, 'no folder');
+    for (const _ of [1, 2]) await read();
+    expect(records.map(({ event }) => event)).toEqual(Array.from({ length: times }, () => 'keep-failed'));
+    await rm(keptDir);
+    for (const _ of [1, 2]) await read();
+    await rm(keptDir, { recursive: true });
+  }
 });
 
 it('the kept copy of a job names its logo and templates beside the job file, not beside the copy', async () => {
