@@ -47,7 +47,8 @@ export class JobAlerts {
     // Elapsed time in both directions: a clock that was set back must not delay an alert.
     const quietMs = Math.abs(nowMs - this.#triedAtMs);
     const isNews = (broken !== undefined && !this.#isFaultKnown) || this.died !== undefined;
-    const isDue = isNews ? quietMs >= this.#waitMs : Math.min(nowMs - busySinceMs, quietMs) >= GAPS_MS;
+    const isGapsDue = (!fault || broken !== undefined) && Math.min(nowMs - busySinceMs, quietMs) >= GAPS_MS;
+    const isDue = isNews ? quietMs >= this.#waitMs : isGapsDue;
     if (isDue && !this.#isAlerting && !isStopping && outside.hasAlerts(this.#job.filed.job)) void this.#alert(broken);
   }
 

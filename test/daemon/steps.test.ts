@@ -175,6 +175,15 @@ describe('an alert that does not get through', () => {
     expect(broken()).toHaveLength(3);
     expect(broken().at(-1)).toContain('line 6');
   });
+
+  it('of a file is not preceded by a look for gaps, which would take the copy for the mended file', async () => {
+    const { files, change, pass, alerts } = await start({ schedule: 'cron: "0 12 1 1 *"' });
+    await pass(HOUR - 10_000);
+    files.set('a', 'broken in line 3');
+    change();
+    await pass(MINUTE);
+    expect(alerts.map(({ args }) => args[0])).toEqual([undefined, '--broken']);
+  });
 });
 
 describe('the time that a run may take', () => {
