@@ -23,8 +23,10 @@ export class JobAlerts {
   #isFaultKnown = false;
   #isAlerting = false;
   #triedAtMs = Number.NEGATIVE_INFINITY;
-  /** 0 after a success. */
+  /** 0 after a success, and when there is something else to report. */
   #waitMs = 0;
+  /** What there was to report when it last looked. */
+  #news = { isDead: false, isBroken: false };
 
   constructor(world: World, job: { readonly name: string; readonly filed: FiledJob }) {
     this.#world = world;
@@ -46,9 +48,11 @@ export class JobAlerts {
     const broken = fault && Date.parse(fault.since) + BROKEN_GRACE_MS <= nowMs ? fault.message : undefined;
     // Elapsed time in both directions: a clock that was set back must not delay an alert.
     const quietMs = Math.abs(nowMs - this.#triedAtMs);
-    const isNews = (broken !== undefined && !this.#isFaultKnown) || this.died !== undefined;
+    const news = { isDead: this.died !== undefined, isBroken: broken !== undefined && !this.#isFaultKnown };
+    if ((news.isDead && !this.#news.isDead) || (news.isBroken && !this.#news.isBroken)) this.#waitMs = 0;
+    this.#news = news;
     const isGapsDue = (!fault || broken !== undefined) && Math.min(nowMs - busySinceMs, quietMs) >= GAPS_MS;
-    const isDue = isNews ? quietMs >= this.#waitMs : isGapsDue;
+    const isDue = news.isDead || news.isBroken ? quietMs >= this.#waitMs : isGapsDue;
     if (isDue && !this.#isAlerting && !isStopping && outside.hasAlerts(this.#job.filed.job)) void this.#alert(broken);
   }
 

@@ -147,6 +147,17 @@ describe('an alert that does not get through', () => {
     expect(sent('died')).toBe(11);
   });
 
+  it('does not hold up the one of another cause', async () => {
+    const { files, change, pass } = await start({ isSilent: true, isAlertDown: () => true, code: () => 'SIGKILL' });
+    files.set('a', 'broken in line 3');
+    change();
+    // At 17:30:46, and 1, 3, 7, 15 and 31 minutes later; the tick is at 18:00.
+    await pass(29 * MINUTE);
+    expect([sent('broken'), sent('died')]).toEqual([5, 0]);
+    await pass(MINUTE);
+    expect([sent('broken'), sent('died')]).toEqual([5, 1]);
+  });
+
   it('of a file is sent with the fault that it has by then, once for as long as it is broken', async () => {
     let isAlertDown = true;
     const { files, change, pass, alerts } = await start({ isAlertDown: () => isAlertDown });
