@@ -136,6 +136,18 @@ export class DaemonJob {
     else if (!isSame(before, schedule)) this.#plan(schedule, Math.max(this.#seenMs, nowMs));
   }
 
+  /**
+   * At the start: its last run may have died, and the daemon before have ended before that was reported. A backfill since
+   * then has ended that.
+   */
+  recall(): void {
+    const commands = ['run', 'backfill'];
+    const last = this.#world.outside.runs.of(this.name).find(({ command }) => commands.includes(command));
+    const isDead = last?.outcome === 'died' || last?.outcome === 'timed-out';
+    if (!isDead || last.reason === 'hand' || last.reason === 'asked') return;
+    this.alerts.died = last.error?.message ?? 'The run ended without a message.';
+  }
+
   remove(): void {
     this.#ticks = undefined;
     this.isRemoved = true;

@@ -141,6 +141,7 @@ export function createDaemon(outside: Outside) {
     const isLoaded = await Promise.race([load().then(() => true), untilAborted(signal)]);
     if (!isLoaded) return;
     await runs.refresh(jobs.keys());
+    for (const job of jobs.values()) job.recall();
     steppedAtMs = world.nowMs;
     void repeat(STEP_MS, 'step', step);
     void repeat(RELOAD_MS, 'reload', reload);

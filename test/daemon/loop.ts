@@ -69,6 +69,8 @@ export interface TestOptions {
   readonly stopMs?: number;
   /** How long a status takes to be read. */
   readonly statusMs?: (job: string) => number;
+  /** What the machine remembers of earlier runs. */
+  readonly runs?: readonly RunRecord[];
   /** Dates that each run holds back. */
   readonly held?: readonly string[];
   /** Exit code of each run, at once; without it the test ends them. */
@@ -114,7 +116,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     toFake: ['Date', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
   });
   const started: StartedRun[] = [];
-  const records = new Map<string, RunRecord>();
+  const records = new Map(options.runs?.map((run) => [run.id, run]));
   const alerts: { readonly file: string; readonly args: readonly string[] }[] = [];
   const statusReads: string[] = [];
   const lines: Record<string, unknown>[] = [];

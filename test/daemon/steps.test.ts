@@ -147,6 +147,30 @@ describe('an alert that does not get through', () => {
     expect(sent('died')).toBe(11);
   });
 
+  it('is still to be sent if a stop interrupts it', async () => {
+    let interrupt = () => {};
+    const interrupted = new Promise<boolean>((resolve) => {
+      interrupt = () => resolve(true);
+    });
+    const schedule = 'cron: "31 12 20 11 *", retry: off';
+    // The first look for gaps gets through.
+    const isAlertDown = () => test !== undefined && interrupted;
+    const first = await start({ isSilent: true, schedule, code: () => 'SIGKILL', isAlertDown });
+    await first.pass(MINUTE);
+    const runs = viewOf()?.runs ?? [];
+    expect([sent('died'), runs.map(({ outcome }) => outcome)]).toEqual([1, ['died']]);
+    const stopped = first.stop();
+    interrupt();
+    await stopped;
+    for (const reason of ['scheduled', 'asked', 'hand'] as const) {
+      const { alerts, stop: end } = await start({ schedule, runs: runs.map((one) => ({ ...one, reason })) });
+      const said = reason === 'scheduled' ? ['--died'] : [undefined];
+      expect(alerts.map(({ args }) => args[0])).toEqual(said);
+      await end();
+    }
+    test = undefined;
+  });
+
   it('does not hold up the one of another cause', async () => {
     const { files, change, pass } = await start({ isSilent: true, isAlertDown: () => true, code: () => 'SIGKILL' });
     files.set('a', 'broken in line 3');
