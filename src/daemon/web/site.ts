@@ -117,7 +117,8 @@ function createSite(options: WebOptions) {
   function login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
     const cookie = access.login(shown, headers, nowMs);
     if (cookie === undefined) throw refuseStranger('Wrong token');
-    const login = { 'set-cookie': cookie };
+    // The address has the token.
+    const login = { 'set-cookie': cookie, 'referrer-policy': 'no-referrer' };
     const site = headers['sec-fetch-site'];
     // A browser coming from another site does not send a strict cookie on a redirect, but does when our own page
     // navigates.

@@ -129,6 +129,8 @@ describe('the server of the daemon', () => {
     await start(makeGoodDay, { token: TOKEN });
     const { status, headers, body } = await get(`/?token=${TOKEN}`, { 'sec-fetch-site': 'cross-site' });
     expect([status, headers['set-cookie']?.length]).toEqual([200, 1]);
+    // The address of this page has the token.
+    expect(headers['referrer-policy']).toBe('no-referrer');
     expect(body).toContain('content="0; url=/"');
     expect(body).not.toContain(TOKEN);
   });
