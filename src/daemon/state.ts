@@ -6,7 +6,7 @@
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
-import { describeError } from '../core/errors.ts';
+import { describeError, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import type { RunHistory, RunIndex } from '../state/run-history.ts';
@@ -75,7 +75,7 @@ export class World {
     return this.stopping.signal.aborted;
   }
 
-  /** Does something for a job; a failure is logged, unless the stop caused it, and makes it `undefined`. */
+  /** Does something for a job; a failure is logged, unless a stop interrupted it, and makes it `undefined`. */
   async attempt<T>(
     level: 'warn' | 'error',
     line: { readonly event: string; readonly job: string; readonly what?: string },
@@ -85,7 +85,8 @@ export class World {
       return await action();
     } catch (error) {
       const reason = describeError(error);
-      if (!this.isStopping) this.outside.log[level]({ ...line, reason }, `${line.job}: ${reason}`);
+      const isInterrupted = this.isStopping && isFault(error) && error.code === 'INTERRUPTED';
+      if (!isInterrupted) this.outside.log[level]({ ...line, reason }, `${line.job}: ${reason}`);
       return undefined;
     }
   }

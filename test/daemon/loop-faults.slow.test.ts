@@ -62,15 +62,21 @@ describe('what is shared', () => {
 
   it('is given back on a stop when its run is done by then, and left to another daemon when it is not', async () => {
     const completed: number[] = [];
-    const coordinator: Coordinator = { ...quiet, complete: async ({ dueAtMs }) => void completed.push(dueAtMs) };
+    const complete: Coordinator['complete'] = async ({ dueAtMs }) => {
+      completed.push(dueAtMs);
+      await away();
+    };
+    const coordinator: Coordinator = { ...quiet, complete };
     for (const stopWith of [undefined, 0] as const) {
-      const { started, stop } = await start({
+      const { started, stop, lines } = await start({
         ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, coordinator },
         ...(stopWith === undefined ? {} : { stopWith }),
       });
       expect(started).toHaveLength(1);
       await stop();
       expect(runsOf('a')).toEqual([stopWith === 0 ? 'done catch-up' : 'interrupted catch-up']);
+      // A failure that the stop has not caused is told.
+      expect(lines.filter(({ event }) => event === 'complete-failed')).toHaveLength(completed.length);
       test = undefined;
     }
     expect(completed).toEqual([Date.parse('2026-11-19T22:30:00Z')]);

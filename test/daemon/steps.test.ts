@@ -3,6 +3,7 @@
  * end, alerts that do not get through. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`.
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { Fault } from '../../src/core/errors.ts';
 import { HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
 
 let test: TestDaemon | undefined;
@@ -149,8 +150,8 @@ describe('an alert that does not get through', () => {
 
   it('is still to be sent if a stop interrupts it', async () => {
     let interrupt = () => {};
-    const interrupted = new Promise<boolean>((resolve) => {
-      interrupt = () => resolve(true);
+    const interrupted = new Promise<boolean>((_, reject) => {
+      interrupt = () => reject(new Fault('INTERRUPTED', 'the daemon is stopping', { kind: 'interrupted' }));
     });
     const schedule = 'cron: "31 12 20 11 *", retry: off';
     // The first look for gaps gets through.
@@ -162,6 +163,7 @@ describe('an alert that does not get through', () => {
     const stopped = first.stop();
     interrupt();
     await stopped;
+    expect(first.lines.filter(({ event }) => event === 'alert-failed')).toEqual([]);
     for (const reason of ['scheduled', 'asked', 'hand'] as const) {
       const { alerts, stop: end } = await start({ schedule, runs: runs.map((one) => ({ ...one, reason })) });
       const said = reason === 'scheduled' ? ['--died'] : [undefined];
