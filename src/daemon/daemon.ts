@@ -273,13 +273,18 @@ export function createDaemon(outside: Outside) {
   }
 
   function start(job: DaemonJob, due: DueRun): void {
-    const run = job.start(due, reload).then(async (record) => {
-      await outside.runs.refresh(jobs.keys());
-      if (record && record.command !== 'stage') onEnd(record);
-      going.delete(run);
-      if (job.isRemoved && !job.run) jobs.delete(job.name);
-      fill();
-    });
+    const run = job
+      .start(due, reload)
+      .then(async (record) => {
+        await outside.runs.refresh(jobs.keys());
+        if (record && record.command !== 'stage') onEnd(record);
+      })
+      .finally(() => {
+        going.delete(run);
+        if (job.isRemoved && !job.run) jobs.delete(job.name);
+        fill();
+      })
+      .catch(tellFault('run'));
     going.add(run);
   }
 

@@ -223,6 +223,19 @@ describe('an alert that does not get through', () => {
   });
 });
 
+describe('the end of a run', () => {
+  it('that cannot be counted is told, and the next run starts', async () => {
+    const { daemon, pass, lines } = await start({ code: () => 0 });
+    daemon.countRuns(() => {
+      throw new Error('no such label');
+    });
+    await pass(100 * MINUTE);
+    expect(reasons()).toEqual(['scheduled', 'scheduled']);
+    const faults = lines.filter(({ event }) => event === 'loop-fault');
+    expect(faults).toMatchObject(Array(2).fill({ what: 'run', reason: 'no such label' }));
+  });
+});
+
 describe('the time that a run may take', () => {
   it('is what the job file says by now', async () => {
     const { files, change, pass, started } = await start({
