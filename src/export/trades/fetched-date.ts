@@ -290,12 +290,13 @@ class Differences {
     const staged = await stage.count(axisOf(after), { hashed });
     const wanted = mergeParts(after);
     const pairs = pairCells(staged, wanted, stretchOf);
-    const isCommon = pairs.filter(isSuspect).length > wanted.length * WIDESPREAD;
+    const suspects = pairs.filter(isSuspect);
+    const common = suspects.length > wanted.length * WIDESPREAD ? await this.#findForm(suspects) : undefined;
     const found: CellPair[] = [];
     for (const pair of pairs) {
       const { symbol } = pair.stretch.from;
       // Of a symbol with many pages, only the seconds that differ are fetched again.
-      const isLarge = !isCommon && symbol !== undefined && (await this.#windowsOf([pair.stretch])).length > 1;
+      const isLarge = !common && symbol !== undefined && (await this.#windowsOf([pair.stretch])).length > 1;
       found.push(...(isLarge ? await this.#compareSeconds(symbol, after) : [pair]));
     }
     const isOdd = ({ valueHash }: CellCount) => hashed !== undefined && hashed.length > 0 && valueHash === undefined;
@@ -304,7 +305,7 @@ class Differences {
     const isPaired = (name: string) => pairs.some(({ stretch }) => stretch.from.symbol === name);
     const symbols = odd.flatMap(({ symbol }) => symbol ?? []).filter((name) => !isPaired(name));
     for (const symbol of symbols.slice(0, MAX_ODD_SYMBOLS)) found.push(...(await this.#compareSeconds(symbol, after)));
-    return (await this.#leaveOutForm(found, isCommon)).map(({ stretch }) => stretch);
+    return (await this.#leaveOutForm(found, common)).map(({ stretch }) => stretch);
   }
 
   /** Drops the pages of these stretches. */
@@ -327,16 +328,16 @@ class Differences {
 
   /**
    * Leaves out cells that are proved to differ only by form: those with the same difference after a second fetch, or at once
-   * if most of the date differs so (`isCommon`); the source is then known to write that form.
+   * if that is proved where most of the date differs (`common`); the source is then known to write that form.
    */
-  async #leaveOutForm(pairs: readonly CellPair[], isCommon: boolean): Promise<readonly CellPair[]> {
+  async #leaveOutForm(pairs: readonly CellPair[], common: Proof | undefined): Promise<readonly CellPair[]> {
     const left = pairs.filter((pair) => !isSuspect(pair) || this.#explained.get(pair.key) !== describe(pair));
     const suspects = left.filter(isSuspect);
-    const asked = isCommon ? suspects : suspects.filter((pair) => this.#seen.get(pair.key) === describe(pair));
+    const asked = common ? suspects : suspects.filter((pair) => this.#seen.get(pair.key) === describe(pair));
     this.#seen = new Map(suspects.map((pair) => [pair.key, describe(pair)]));
-    const proof = await this.#findForm(asked);
+    const proof = common ?? (await this.#findForm(asked));
     if (proof === undefined) return left;
-    if (isCommon) noteProof(this.#api, proof, 'it sends values in a different form than it hashes');
+    if (common) noteProof(this.#api, proof, 'it sends values in a different form than it hashes');
     else this.#weakest = weakerProof(this.#weakest, proof);
     const explained = asked.filter((pair) => isExplained(pair, proof));
     for (const pair of explained) this.#explained.set(pair.key, describe(pair));

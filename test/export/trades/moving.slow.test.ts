@@ -316,6 +316,20 @@ describe('what a recount proves', () => {
     expect(next.asked.filter(isCount)).toHaveLength(2);
   });
 
+  it('is ids where they are all of one symbol that is larger than a page', async () => {
+    Object.assign(limits, { axis: 'symbol', rowLimit: LIMIT });
+    await createTradesTable(engine, 'symbol');
+    await insertTrades(
+      engine,
+      Array.from({ length: ROWS }, (_, k) => createTrade(k, { symbol: 'SPY' })),
+    );
+    await engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN price String SETTINGS mutations_sync = 2');
+    await setValues("price = concat(price, if(position(price, '.') = 0, '.00', '00'))", '1');
+    const { completed, stage } = await table.prove(sourceOf(), job);
+    expect((await stage.totals()).rows).toBe(ROWS);
+    expect(completed.recount?.proved).toBe('ids');
+  });
+
   it('is ids of one date of which a single row is in another form, and values of the next', async () => {
     await engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN price String SETTINGS mutations_sync = 2');
     const one = '(SELECT min(id) FROM RawOptionTrades)';
