@@ -240,13 +240,11 @@ function addSealed(
   };
 }
 
-/** Adds up what has the same other members. @param most rows that there can be */
+/** Adds up what has the same column, and reason or form. @param most rows that there can be */
 function addRows<One extends { readonly rows: number }>(list: readonly One[], most: (one: One) => number): One[] {
   const sums = new Map<string, One>();
   for (const one of list) {
-    const key = Object.entries({ ...one, rows: 0 })
-      .sort()
-      .join();
+    const key = JSON.stringify(one, ['column', 'reason', 'form']);
     sums.set(key, { ...one, rows: Math.min(most(one), one.rows + (sums.get(key)?.rows ?? 0)) });
   }
   return [...sums.values()];

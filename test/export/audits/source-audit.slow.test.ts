@@ -54,6 +54,15 @@ describe('a sealed date', () => {
     expect(await days.verify(DATE)).toEqual([]);
   });
 
+  it('whose nulls are some sealed and some late has each of them counted once', async () => {
+    await days.engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN side Nullable(String)');
+    await insertTrades(days.engine, [late(1, { side: null })]);
+    await days.run();
+    await insertTrades(days.engine, [late(400, { side: null })]);
+    expect((await days.run()).audits[DATE]).toMatchObject({ result: 'equal', revision: 2 });
+    expect((await days.manifest(DATE))?.nulls).toEqual([{ column: 'side', rows: 2 }]);
+  });
+
   it.each([
     ['with a newer update mark', `premium = premium * 3, updated_timestamp = '1799000000000'`],
     ['without a sign of it', 'premium = premium * 3'],
