@@ -184,26 +184,31 @@ class S3Store implements Store {
     const address = { Bucket: target.Bucket, Key: target.Key };
     for (let writes = 1; writes <= MAX_WRITES; writes += 1) {
       const answer = await send();
-      const found = await this.#look(address);
-      if (found === undefined) continue;
-      const etags = [answer.ETag, tag].map(unquote);
-      const stored = unquote(found.ETag);
-      if (found.ContentLength !== sizeBytes || !stored || !etags.includes(stored)) {
-        const sent = [...new Set(etags.filter(Boolean))].join(' or ') || '(unknown)';
+      try {
+        const found = await this.#look(address);
+        if (found === undefined) continue;
+        const etags = [answer.ETag, tag].map(unquote);
+        const stored = unquote(found.ETag);
+        if (found.ContentLength !== sizeBytes || !stored || !etags.includes(stored)) {
+          const sent = [...new Set(etags.filter(Boolean))].join(' or ') || '(unknown)';
+          throw new UnmetRequest(
+            `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${stored ?? 'none'}`,
+            'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.',
+          );
+        }
+        // MinIO names the encryption of a copy only when it is looked at.
+        const named = answer.ServerSideEncryption ?? found.ServerSideEncryption;
+        if (wanted === undefined || named === wanted) return;
         throw new UnmetRequest(
-          `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${stored ?? 'none'}`,
-          'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.',
+          `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
+          'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
         );
+      } catch (error) {
+        // Also where the look failed. A copy stays: it may have replaced the only one.
+        const isClear = wanted !== undefined && answer.ServerSideEncryption !== wanted;
+        if (isClear && !answer.isCopy) await this.#client.send(new DeleteObjectCommand(address));
+        throw error;
       }
-      // MinIO names the encryption of a copy only when it is looked at.
-      const named = answer.ServerSideEncryption ?? found.ServerSideEncryption;
-      if (wanted === undefined || named === wanted) return;
-      // A copy stays: it may have replaced the only one.
-      if (!answer.isCopy) await this.#client.send(new DeleteObjectCommand(address));
-      throw new UnmetRequest(
-        `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
-        'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
-      );
     }
     throw new UnmetRequest(
       'the service confirmed the write, but there is no object',

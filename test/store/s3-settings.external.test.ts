@@ -154,7 +154,11 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     await expect(store.putIfAbsent('once', Buffer.from('x'))).rejects.toMatchObject(fault);
     await expect(store.put('large', { path: s3.path('large') })).rejects.toMatchObject(fault);
     await expect(store.copy('source', 'copy')).rejects.toMatchObject(fault);
-    for (const key of ['small', 'once', 'large']) expect(await plain.head(key), key).toBeUndefined();
+    const hidden = { kind: 'status', status: 403, body: 'empty' } as const;
+    proxy.follow([{ on: ({ method, path }) => method === 'HEAD' && path.includes('unseen'), fault: hidden }]);
+    await expect(store.put('unseen', { bytes: Buffer.from('x') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    proxy.follow([]);
+    for (const key of ['small', 'once', 'large', 'unseen']) expect(await plain.head(key), key).toBeUndefined();
     // It may have replaced the only copy.
     expect(await plain.head('copy')).toMatchObject({ sizeBytes: 6 });
     for (const key of ['small', 'once', 'large', 'copy'])
