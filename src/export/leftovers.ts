@@ -79,6 +79,7 @@ export async function mendDerived(
       if (done === undefined) return;
       mended.add(date);
       const { how, files } = done;
+      if (files.length === 0) return;
       const as =
         how === 'restored' ? 'as it was' : 'as the next revision, because this version writes a different file';
       log.warn(

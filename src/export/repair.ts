@@ -51,7 +51,7 @@ export async function repairInStore(
     if (!isDamaged) continue;
     const mended = manifest && (await mendFiles(deps, job, date, nowMs));
     if ((await auditDrop(deps, date)).isDamaged) left.push(date);
-    else if (mended) note(repairs, date, 'its files beside the drop were rebuilt');
+    else if (mended?.files.length) note(repairs, date, 'its files beside the drop were rebuilt');
   }
   return left;
 }

@@ -22,12 +22,12 @@ const MENDABLE: readonly string[] = [SUMMARY_FILENAME, COUNTS_FILENAME];
 interface Mended {
   /** `restored`: the sealed revision has its files again. `resealed`: the next revision has what can be had. */
   readonly how: 'restored' | 'resealed';
-  /** Names of the files that were missing or damaged. */
+  /** Names of the files that were missing or damaged; none if another worker has mended them meanwhile. */
   readonly files: readonly string[];
 }
 
 /**
- * @returns `undefined` if nothing else than the drop or its manifest is damaged, or another worker replaced it meanwhile
+ * @returns `undefined` for what cannot be mended, or if another worker replaces the date meanwhile
  * @throws StoreFault, EngineFault; Fault `SEALING_BROKEN`
  */
 export async function mendFiles(deps: AuditDeps, job: Job, date: string, nowMs: number): Promise<Mended | undefined> {
@@ -42,7 +42,7 @@ export async function mendFiles(deps: AuditDeps, job: Job, date: string, nowMs: 
     for (const file of beside) {
       if (!(await ledger.fetchFile(date, file, pathOf(file.filename), signal))) files.push(file.filename);
     }
-    if (files.length === 0 || !files.every((name) => MENDABLE.includes(name))) return undefined;
+    if (!files.every((name) => MENDABLE.includes(name))) return undefined;
     if (!(await ledger.fetchFile(date, manifest.files[0], drop, signal))) return undefined;
     let { counts } = manifest;
     let isSame = true;

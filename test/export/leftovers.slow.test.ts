@@ -43,7 +43,7 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createAlertJob, createRunFacts } from '../support/alerts.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
-import { Died, dieAt, faultStore } from '../support/fault-store.ts';
+import { at, Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createDraft, parseManifest } from '../support/manifest.ts';
 import { createRun } from '../support/run.ts';
@@ -414,6 +414,16 @@ describe('a sealed date whose summary', () => {
       expect(logged('summary-rebuilt')).toEqual([]);
     },
   );
+
+  it('is put back by another worker meanwhile is not taken for damaged', async () => {
+    await run();
+    const before = await readFile(summaryPath(DATE));
+    await rm(summaryPath(DATE));
+    const restore = wait(async () => await writeFile(summaryPath(DATE), before));
+    const result = await run({}, faultStore(store, at(/^download .*summary/, restore, 1)));
+    expect([statuses(result), source.pages(), result.damaged]).toEqual([[], [], {}]);
+    expect([...logged('drop-damaged'), ...logged('summary-rebuilt')]).toEqual([]);
+  });
 
   /** A date that has left the lookback, sealed as `DATE` was. */
   async function sealExpired(): Promise<void> {
