@@ -70,8 +70,7 @@ export async function mendDerived(
 ): Promise<ReadonlyMap<string, string>> {
   const { state, clock, log, signal } = run;
   const mended = new Set<string>();
-  for (const date of [...damaged.keys()].sort().reverse()) {
-    if (mended.size === MAX_MENDED) break;
+  for (const date of [...damaged.keys()].sort().reverse().slice(0, MAX_MENDED)) {
     const mend = async () => {
       assertNotAborted(signal);
       await makeFolder(state.drops);

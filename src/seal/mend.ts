@@ -34,7 +34,9 @@ export async function mendFiles(deps: AuditDeps, job: Job, date: string, nowMs: 
   const { ledger, folder, signal } = deps;
   const manifest = await ledger.validManifest(date);
   if (manifest === undefined) return undefined;
-  const [{ filename: dropName }, ...beside] = manifest.files;
+  const [{ filename: dropName, size }, ...beside] = manifest.files;
+  // A drop that is certainly damaged costs no download.
+  if ((await ledger.store.head(fileKey(ledger.dataset, date, dropName)))?.sizeBytes !== size) return undefined;
   const pathOf = (name: string) => join(folder, `mend.${name}`);
   const drop = pathOf(dropName);
   try {

@@ -426,12 +426,12 @@ describe('a sealed date whose summary', () => {
   });
 
   /** A date that has left the lookback, sealed as `DATE` was. */
-  async function sealExpired(): Promise<void> {
+  async function sealExpired(expired = EXPIRED): Promise<void> {
     const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
     for (const { filename } of draft.files)
-      await store.copy(fileKey('trades', DATE, filename), fileKey('trades', EXPIRED, filename));
-    await store.put(manifestKey('trades', EXPIRED), {
-      bytes: formatManifest(signManifest({ ...draft, date: EXPIRED })),
+      await store.copy(fileKey('trades', DATE, filename), fileKey('trades', expired, filename));
+    await store.put(manifestKey('trades', expired), {
+      bytes: formatManifest(signManifest({ ...draft, date: expired })),
     });
   }
 
@@ -444,6 +444,23 @@ describe('a sealed date whose summary', () => {
     expect(result).toMatchObject({ damaged: {}, conditions: { [EXPIRED]: 'available' } });
     const files = (await ledger().manifest(EXPIRED))?.files;
     expect(files?.map(({ hash }) => hash)).toContain(`sha256:${await hashFile(summaryPath(EXPIRED))}`);
+  });
+
+  it('is gone costs a download of at most 30 drops, of the newest dates, and none of a drop of another size', async () => {
+    await run();
+    const dates = Array.from({ length: 31 }, (_, k) => `2026-10-${String(k + 1).padStart(2, '0')}`);
+    for (const date of [...dates, EXPIRED]) {
+      await sealExpired(date);
+      await rm(summaryPath(date));
+      const path = join(root, dropKey('trades', date));
+      if (date === EXPIRED) await truncate(path, 100);
+      else await writeFile(path, Buffer.alloc((await readFile(path)).length));
+    }
+    const counting = faultStore(store);
+    await run({}, counting);
+    const asked = dates.filter((date) => counting.calls.includes(`download ${dropKey('trades', date)}`));
+    expect(asked).toEqual(dates.slice(2));
+    expect(counting.calls).not.toContain(`download ${dropKey('trades', EXPIRED)}`);
   });
 
   it('was of another version of the engine is sealed with its drop as the next revision', async () => {
