@@ -331,7 +331,8 @@ class Differences {
    * if that is proved where most of the date differs (`common`); the source is then known to write that form.
    */
   async #leaveOutForm(pairs: readonly CellPair[], common: Proof | undefined): Promise<readonly CellPair[]> {
-    const left = pairs.filter((pair) => !isSuspect(pair) || this.#explained.get(pair.key) !== describe(pair));
+    const isLeft = (pair: CellPair) => !isSuspect(pair) || this.#explained.get(pair.key) !== describe(pair);
+    const left = pairs.filter(isLeft);
     const suspects = left.filter(isSuspect);
     const asked = common ? suspects : suspects.filter((pair) => this.#seen.get(pair.key) === describe(pair));
     this.#seen = new Map(suspects.map((pair) => [pair.key, describe(pair)]));
@@ -339,20 +340,16 @@ class Differences {
     if (proof === undefined) return left;
     if (common) noteProof(this.#api, proof, 'it sends values in a different form than it hashes');
     else this.#weakest = weakerProof(this.#weakest, proof);
-    const explained = asked.filter((pair) => isExplained(pair, proof));
-    for (const pair of explained) this.#explained.set(pair.key, describe(pair));
-    const keys = new Set(explained.map(({ key }) => key));
-    return left.filter(({ key }) => !keys.has(key));
+    for (const pair of asked) if (isExplained(pair, proof)) this.#explained.set(pair.key, describe(pair));
+    return left.filter(isLeft);
   }
 
   /** @returns the proof that still holds; `undefined` when no cell is proved to differ by form */
   async #findForm(suspects: readonly SuspectPair[]): Promise<Proof | undefined> {
     const smallest = [...suspects].sort((a, b) => a.source.rows - b.source.rows).slice(0, MAX_TRIES);
-    for (const pair of smallest) {
-      const proof = await this.#ask(pair);
-      if (proof !== undefined) return proof;
-    }
-    return undefined;
+    let proof: Proof | undefined;
+    for (const pair of smallest) proof ??= await this.#ask(pair);
+    return proof;
   }
 
   async #ask({ stretch, staged, source }: SuspectPair): Promise<Proof | undefined> {
