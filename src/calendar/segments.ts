@@ -1,7 +1,8 @@
 /**
  * The segments of a trading session, on the exchange's clock: until when each lasts, who trades in it, and since which
  * session. Data; what a source has wins over it. A session starts when the one before has ended: what trades in the
- * evening, on a Sunday or on a holiday belongs to the next session, whichever date the source gives it.
+ * evening, on a Sunday or on a holiday belongs to the next session, whichever date the source gives it. Which record is of
+ * which segment is SQL (`report/records.ts`), what the mail says of those outside its hours `report/query/exclusions.ts`.
  */
 
 export type Segment = 'overnight' | 'early' | 'regular' | 'late' | 'curb';

@@ -2,7 +2,7 @@
  * One report of one date: who must still be mailed, whether the day is worth a mail, one rendering per edition, a copy
  * in the store, then the mails. Invariant: the receipt in the store records who received what, not this machine's
  * memory. A day is worth a mail by the conditions of its report (`only_when`, `on_empty`), and for those who were mailed an
- * earlier revision by what a restatement changed since.
+ * earlier revision by what a restatement changed since: they get a correction (`templates/correction.*`).
  *
  * Of the mails: this run does not resend a message whose fate is unknown; a message that was certainly not delivered is
  * retried a few times, after all others were tried; no recipient waits behind one who cannot be reached.

@@ -1,6 +1,6 @@
 /**
  * Restating a sealed date: compares the new file with the sealed one before anything is published, and holds the date where
- * the change is not believed.
+ * the change is not believed. What readers are mailed then, a correction, is decided in `deliver/deliver-date.ts`.
  */
 
 import { rm } from 'node:fs/promises';

@@ -2,7 +2,7 @@
  * Sends mail through an SMTP server. Invariant: a message counts as sent only after the server asked for its data (354)
  * and answered to their end. A refusal of the recipient or the message is an outcome; any other failure is a `MailFault` without secrets,
  * which says whether the message may have been delivered anyway. One connection serves many messages. This module does
- * not resend a message: `deliver/` does, guided by the receipt. The end of a message is sent only after the sender has
+ * not resend a message: `deliver/deliver-date.ts` does, guided by the receipt. The end of a message is sent only after the sender has
  * confirmed it: without it, a server accepts nothing.
  */
 import { pipeline, Transform } from 'node:stream';

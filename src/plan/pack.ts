@@ -1,6 +1,6 @@
 /**
  * Packs the counts of a date into windows: as few as a page allows, all of about equal size, so that rows that come
- * meanwhile still fit. Pure. Windows end between cells; where to cut inside a cell, the source is asked. Invariant: they
+ * meanwhile still fit. Pure. Windows end between cells; where to cut inside a cell, the source is asked (`export/trades/fetch.ts`). Invariant: they
  * tile the part of the date that is not staged yet.
  */
 import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';

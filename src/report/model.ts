@@ -218,7 +218,7 @@ export const VOLATILITY_COLUMNS = [
  */
 export type ExpirationVolatility = RowOf<typeof VOLATILITY_COLUMNS>;
 
-export const TRADE_COLUMNS = [
+export const BIG_TRADE_COLUMNS = [
   field('Time', 'time', 'text'),
   field(null, 'id', 'text'),
   field(null, 'symbol', 'text'),
@@ -238,7 +238,7 @@ export const TRADE_COLUMNS = [
 ];
 
 /** `time`: wall clock of the exchange, `HH:MM:SS`. A text is empty if the record has none. */
-export type BigTrade = RowOf<typeof TRADE_COLUMNS>;
+export type BigTrade = RowOf<typeof BIG_TRADE_COLUMNS>;
 
 /** Gamma and delta exposure. Calls positive, puts negative (see docs/formulas.md); `net` is their sum. */
 export interface ExposureSums {

@@ -4,6 +4,7 @@
  */
 import { buildKeyNumberTable } from './key-numbers.ts';
 import {
+  BIG_TRADE_COLUMNS,
   CONTRACT_COLUMNS,
   DRIVER_COLUMNS,
   EXPIRATION_COLUMNS,
@@ -14,7 +15,6 @@ import {
   STRIKE_COLUMNS,
   SYMBOL,
   type SymbolExposure,
-  TRADE_COLUMNS,
   UNUSUAL_COLUMNS,
   VOLATILITY_COLUMNS,
 } from './model.ts';
@@ -43,8 +43,8 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('half-hours', 'Premium by half hour', report.halfHours, HALF_HOUR_COLUMNS),
     build('expirations', 'Premium by days to expiration', expiries, listPartColumns('Expires')),
     build('moneyness', 'Premium by moneyness', moneyness, listPartColumns('Moneyness')),
-    build('biggest-trades', 'Biggest trades', report.biggestTrades, TRADE_COLUMNS),
-    build('biggest-sweeps', 'Biggest sweeps', report.biggestSweeps, TRADE_COLUMNS),
+    build('biggest-trades', 'Biggest trades', report.biggestTrades, BIG_TRADE_COLUMNS),
+    build('biggest-sweeps', 'Biggest sweeps', report.biggestSweeps, BIG_TRADE_COLUMNS),
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
     build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
     build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),

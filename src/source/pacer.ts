@@ -2,7 +2,7 @@
  * The request budget of a key. Invariant: request starts keep the pace of the budget, however long the answers take,
  * across all processes that share a state folder or, through Redis, across machines. A single 429 widens the spacing a
  * little, repeated ones lower the rate for a few starts. The requests of a process wait in one
- * line, whose head reserves the next start in a shared cell. Time comes from a `Clock`.
+ * line, whose head reserves the next start in a shared cell (`pace/reservations.ts` has the numbers). Time comes from a `Clock`.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';

@@ -2,7 +2,8 @@
  * The quarantine of a stage: a table beside the stage's own, with the whole bad rows of its pages and a record of
  * values rewritten without loss. A page with bad rows is recorded here first, then its good rows are staged. Invariant:
  * the bad rows of a window count exactly if its page is staged; entries of a killed process whose page was never staged
- * are dropped when the stage is opened. No quarantined row is ever a row of the drop.
+ * are dropped when the stage is opened. No quarantined row is ever a row of the drop. Which row is bad is decided in
+ * `odd-page.ts`, by the rules of `column-rule.ts`.
  */
 import { Fault } from '../core/errors.ts';
 import { formatCount, formatDollars } from '../core/units.ts';

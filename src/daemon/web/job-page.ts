@@ -2,8 +2,8 @@
  * The page of one job: what it does now and next, its calendar, gaps, runs and archived reports; and the page of all
  * reports by date. Pure. Invariant: a report is read only when someone unfolds it, because each reading starts a
  * process. `loading="lazy"` does not guarantee that: without scripts, or for printing, a browser loads every frame. So
- * the frame is in a `template`, which the page's script takes out; without scripts there is the link. Before it the first
- * page: what is wrong in one sentence each with what helps, then one row a job; sorting and filtering need a script.
+ * the frame is in a `template`, which the page's script takes out; without scripts there is the link. Also the
+ * overview: what is wrong in one sentence each with what helps, then one row a job; sorting and filtering need a script.
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
