@@ -45,7 +45,7 @@ export class JobAlerts {
     const { nowMs, isStopping, outside } = this.#world;
     if (!fault) this.#isFaultKnown = false;
     // Said as long as it lasts: without it, the command would take the copy that is in use for the mended file.
-    const broken = fault && Date.parse(fault.since) + BROKEN_GRACE_MS <= nowMs ? fault.message : undefined;
+    const broken = fault && Math.abs(nowMs - Date.parse(fault.since)) >= BROKEN_GRACE_MS ? fault.message : undefined;
     // Elapsed time in both directions: a clock that was set back must not delay an alert.
     const quietMs = Math.abs(nowMs - this.#triedAtMs);
     const news = { isDead: this.died !== undefined, isBroken: broken !== undefined && !this.#isFaultKnown };

@@ -138,9 +138,10 @@ export class DaemonJob {
 
   /**
    * At the start: its last run may have died, and the daemon before have ended before that was reported. A backfill since
-   * then has ended that.
+   * then has ended that, or another machine that shares the schedule.
    */
   recall(): void {
+    if (this.schedule?.distributed) return;
     const commands = ['run', 'backfill'];
     const last = this.#world.outside.runs.of(this.name).find(({ command }) => commands.includes(command));
     const isDead = last?.outcome === 'died' || last?.outcome === 'timed-out';

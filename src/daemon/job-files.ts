@@ -80,8 +80,10 @@ export function createFilesReader({ folder, keptDir, assertUsable, checkSql, log
   const check = async (job: Job, path: string, text: string): Promise<void> => {
     const known = refused.get(path);
     if (known?.text === text) throw known.fault;
-    await checkSql(job, path).catch((error: unknown) => {
-      if (isFault(error) && error.code === 'JOB_INVALID') refused.set(path, { text, fault: error });
+    await checkSql(job, path).catch(async (error: unknown) => {
+      // The check reads the file itself, which may have other text meanwhile.
+      const isSame = (await readFileIfExists(path)) === text;
+      if (isSame && isFault(error) && error.code === 'JOB_INVALID') refused.set(path, { text, fault: error });
       throw error;
     });
   };

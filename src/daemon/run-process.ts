@@ -13,7 +13,7 @@ import { PassThrough, type Readable } from 'node:stream';
 import { z } from 'zod';
 import { tryParseJson } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
-import { describeError, Fault } from '../core/errors.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
 import { errorSchema, type RunRecord } from '../state/run-record.ts';
@@ -241,6 +241,7 @@ export function createCommands(commandOf: (args: readonly string[]) => ChildComm
       timeout.then(child.kill, () => undefined); // It ended in time.
       return await child.done.finally(() => running.delete(child));
     } catch (cause) {
+      if (isFault(cause)) throw cause;
       throw new Fault('CHILD_FAILED', `flowdrop ${verb} could not be started: ${describeError(cause)}`, { cause });
     } finally {
       over.abort();

@@ -172,7 +172,7 @@ class S3Store implements Store {
   /**
    * Writes an object, and looks whether it is there. A different one is left alone: it may be a later write of another
    * worker, which a second one would overwrite. @param tag that it should have, besides that in the answer: one must match,
-   * as with SSE-KMS a tag is not an MD5 @throws UnmetRequest, also where a service has overlooked that it is to encrypt
+   * as with SSE-KMS a tag is not an MD5 @throws UnmetRequest
    */
   async #write(
     key: string,
@@ -184,31 +184,26 @@ class S3Store implements Store {
     const address = { Bucket: target.Bucket, Key: target.Key };
     for (let writes = 1; writes <= MAX_WRITES; writes += 1) {
       const answer = await send();
-      try {
-        const found = await this.#look(address);
-        if (found === undefined) continue;
-        const etags = [answer.ETag, tag].map(unquote);
-        const stored = unquote(found.ETag);
-        if (found.ContentLength !== sizeBytes || !stored || !etags.includes(stored)) {
-          const sent = [...new Set(etags.filter(Boolean))].join(' or ') || '(unknown)';
-          throw new UnmetRequest(
-            `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${stored ?? 'none'}`,
-            'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.',
-          );
-        }
-        // MinIO names the encryption of a copy only when it is looked at.
-        const named = answer.ServerSideEncryption ?? found.ServerSideEncryption;
-        if (wanted === undefined || named === wanted) return;
-        throw new UnmetRequest(
-          `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
-          'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
-        );
-      } catch (error) {
-        // Also where the look failed. A copy stays: it may have replaced the only one.
-        const isClear = wanted !== undefined && answer.ServerSideEncryption !== wanted;
-        if (isClear && !answer.isCopy) await this.#client.send(new DeleteObjectCommand(address));
-        throw error;
+      const refused = answer.isCopy ? undefined : checkEncryption(wanted, answer.ServerSideEncryption);
+      if (refused) {
+        await this.#client.send(new DeleteObjectCommand(address));
+        throw refused;
       }
+      const found = await this.#look(address);
+      if (found === undefined) continue;
+      const etags = [answer.ETag, tag].map(unquote);
+      const stored = unquote(found.ETag);
+      if (found.ContentLength !== sizeBytes || !stored || !etags.includes(stored)) {
+        const sent = [...new Set(etags.filter(Boolean))].join(' or ') || '(unknown)';
+        throw new UnmetRequest(
+          `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${stored ?? 'none'}`,
+          'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.',
+        );
+      }
+      // MinIO names the encryption of a copy only when it is looked at. A copy stays: it may have replaced the only one.
+      const unmet = checkEncryption(wanted, answer.ServerSideEncryption ?? found.ServerSideEncryption);
+      if (unmet) throw unmet;
+      return;
     }
     throw new UnmetRequest(
       'the service confirmed the write, but there is no object',
@@ -373,6 +368,18 @@ function assertListing(page: ListObjectsV2CommandOutput, prefix: string, token: 
   const next = page.NextContinuationToken;
   if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing is cut off', UNMET_HINT);
   if (next && next === token) throw new UnmetRequest('the listing repeats the same page', UNMET_HINT);
+}
+
+/**
+ * Some services accept the header but write the object unencrypted.
+ * @param named the encryption that the service names @returns the fault if that is not the requested one
+ */
+function checkEncryption(wanted: string | undefined, named: string | undefined): UnmetRequest | undefined {
+  if (wanted === undefined || named === wanted) return undefined;
+  return new UnmetRequest(
+    `the service was asked to encrypt with ${wanted}, and answered ${named ?? 'without encryption'}`,
+    'This S3 service does not support the requested `drop.s3.encryption`: choose another kind or another service, or leave it out.',
+  );
 }
 
 /** Without quotes, and without the mark that a proxy puts before a tag when it compresses the body. */
