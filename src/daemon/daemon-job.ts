@@ -138,10 +138,10 @@ export class DaemonJob {
 
   /**
    * At the start: its last run may have died, and the daemon before have ended before that was reported. A backfill since
-   * then has ended that, or another machine that shares the schedule.
+   * then has ended that, or another machine that shares the schedule; what is tried again now needs nobody.
    */
   recall(): void {
-    if (this.schedule?.distributed) return;
+    if (!this.schedule || this.schedule.distributed || this.schedule.retrySeconds !== null) return;
     const commands = ['run', 'backfill'];
     const last = this.#world.outside.runs.of(this.name).find(({ command }) => commands.includes(command));
     const isDead = last?.outcome === 'died' || last?.outcome === 'timed-out';
