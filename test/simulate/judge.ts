@@ -140,7 +140,7 @@ async function judgeLag({ drawn, behind, runs, storeFolder, versions }: Lived): 
     ...revisions.flatMap(({ condition, revision, rows, through, degraded_reason: reason }) => {
       const all = last.filter(({ time }) => through === undefined || String(time) < `${date} ${through}`).length;
       if (condition === 'available' && (through === undefined ? rows !== all : rows < all))
-        return [`${date} r${revision} has ${rows} of ${all} rows until ${through ?? 'its end'}`];
+        return [`${date} r${revision} is whole with ${rows} of ${all} rows until ${through ?? 'its end'}`];
       return condition === 'available' || reason ? [] : [`${date} r${revision} is ${condition} without a reason`];
     }),
     ...runs.flatMap(({ isCalm, finished, startMs }, run) => {
