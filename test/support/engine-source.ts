@@ -47,6 +47,8 @@ export async function insertTrades(engine: Engine, rows: readonly Readonly<Recor
 }
 
 export async function insertRows(engine: Engine, table: string, rows: readonly object[]): Promise<void> {
+  // The engine refuses an insert of nothing.
+  if (rows.length === 0) return;
   const lines = rows.map((row) => JSON.stringify(row));
   await engine.command(`INSERT INTO ${table} FORMAT JSONEachRow\n${lines.join('\n')}`);
 }
