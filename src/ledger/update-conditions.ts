@@ -203,8 +203,8 @@ export async function readSealed(
 }
 
 /**
- * What is wrong with the files of a date that a listing has otherwise than its manifest, in words; `undefined` when nothing
- * is. @throws StoreFault
+ * What is wrong with the files of a date whose sizes differ from its manifest, in words; `undefined` when nothing is.
+ * @throws StoreFault
  */
 async function findDamage(ledger: Ledger, date: string): Promise<string | undefined> {
   const { store, dataset } = ledger;

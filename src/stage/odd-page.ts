@@ -1,8 +1,8 @@
 /**
  * A page with rows that are not plain, in SQL. Plain rows are found by one regular expression, and staged as they are; the
  * others are split into their members and judged by the rules of their columns. Invariant: every row is either good or bad,
- * and no value changes; a bad row is kept whole, with its bytes and the texts by which a source counts it. Also which page is
- * plain, and what is said of one that does not fit. Pure text.
+ * and no value changes; a bad row is kept whole, with its bytes and the texts by which a source counts it. Also says which
+ * page is plain, and what is wrong with one that the engine cannot read. Pure text.
  */
 import { isUtf8 } from 'node:buffer';
 import { describeError, Fault } from '../core/errors.ts';
