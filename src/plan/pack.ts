@@ -1,7 +1,7 @@
 /**
- * Packs the counts of a date into windows: as few as a page allows, all of about equal size, so that rows that come
- * meanwhile still fit. Pure. Windows end between cells; where to cut inside a cell, the source is asked (`export/trades/fetch.ts`). Invariant: they
- * tile the part of the date that is not staged yet.
+ * Packs the counts of a date into the windows that take the fewest requests, all of about equal size, so that rows that
+ * come meanwhile still fit. Pure. Windows end between cells; where to cut inside a cell, the source is asked
+ * (`export/trades/fetch.ts`). Invariant: they tile the part of the date that is not staged yet.
  */
 import { type Bound, compareBounds, DAY_END, DAY_START, type Stretch, type Window } from '../calendar/window.ts';
 import { type Cell, compareCells, keyOf, startOf, stretchOf } from './axis.ts';
@@ -26,22 +26,23 @@ export interface CutPlace<At = Bound> {
 }
 
 /**
- * Plans the windows of a date. A cell with more rows than the limit gets its own window.
+ * Plans the windows of a date. A cell with more rows than a window may have gets its own.
  * @param covered stretches already staged, in any order, on the axis of the counts; they are left out
- * @param limit most rows of a window
+ * @param limit most rows of a page @param pages most pages of a window: where it has several, their ends are asked for
  */
 export function packWindows(
   date: string,
   counts: DayCounts,
   covered: readonly Stretch[],
   limit: number,
+  pages = 1,
 ): readonly PackedWindow[] {
-  return listGaps(covered).flatMap((gap) => packGap(date, gap, counts, (ends) => balance(ends, 0, limit)));
+  return listGaps(covered).flatMap((gap) => packGap(date, gap, counts, (ends) => balance(ends, 0, limit, pages)));
 }
 
 /** The full windows of a stretch, from its start on; what is left at its end is in none. */
 export function packFull(date: string, counts: DayCounts, stretch: Stretch, limit: number): readonly PackedWindow[] {
-  return packGap(date, stretch, counts, (ends) => fill(ends, 0, limit)).slice(0, -1);
+  return packGap(date, stretch, counts, (ends) => fill(ends, 0, limit, 1).ends).slice(0, -1);
 }
 
 function packGap(
@@ -66,35 +67,57 @@ function packGap(
 }
 
 /**
- * The ends of the fewest parts, with the smallest size that needs no more of them.
- * @param places ascending; the last is the end @param before of the first part
+ * The ends of the parts that take the fewest requests, with the smallest size that needs no more of them.
+ * @param places ascending; the last is the end @param before of the first part @param size most of a page
+ * @param pages most pages of a part
  */
-export function balance<At>(places: readonly CutPlace<At>[], before: number, limit: number): readonly CutPlace<At>[] {
-  let best = fill(places, before, limit);
-  let [low, high] = [0, limit];
+export function balance<At>(
+  places: readonly CutPlace<At>[],
+  before: number,
+  size: number,
+  pages = 1,
+): readonly CutPlace<At>[] {
+  let best = fill(places, before, size, pages);
+  let [low, high] = [0, size];
   for (let step = 0; step < STEPS && high - low > 1; step += 1) {
-    const size = Math.floor((low + high) / 2);
-    const ends = fill(places, before, size);
-    if (ends.length <= best.length) [best, high] = [ends, size];
-    else low = size;
+    const middle = Math.floor((low + high) / 2);
+    const filled = fill(places, before, middle, pages);
+    if (filled.requests <= best.requests) [best, high] = [filled, middle];
+    else low = middle;
   }
-  return best;
+  return best.ends;
 }
 
-/** Greedy: a part ends at the last place that fits. The last end is the end of the whole. */
-function fill<At>(places: readonly CutPlace<At>[], before: number, size: number): readonly CutPlace<At>[] {
-  const ends: CutPlace<At>[] = [];
-  let start = before;
-  let fitting: CutPlace<At> | undefined;
-  for (const [index, place] of places.entries()) {
-    if (fitting !== undefined && place.before - start > size) {
-      ends.push(fitting);
-      start = fitting.before;
-      fitting = undefined;
+/**
+ * The parts that take the fewest requests: one for each page, one more to ask for the ends of several. A part ends at the
+ * last place that fits its pages, because what is left never takes more requests than what contains it.
+ */
+function fill<At>(places: readonly CutPlace<At>[], before: number, size: number, pages: number) {
+  /** From each place on, the end last. */
+  const best: { readonly requests: number; readonly next: number }[] = [{ requests: 0, next: places.length }];
+  const bestFrom = (start: number) => best[places.length - start] ?? { requests: 0, next: places.length };
+  const rowsTo = (end: number) => places[end]?.before ?? before;
+  const last = new Array<number>(pages).fill(places.length - 1);
+  for (let start = places.length - 1; start >= 0; start -= 1) {
+    let found = { requests: Number.POSITIVE_INFINITY, next: start + 1 };
+    const rows = rowsTo(start - 1);
+    for (let count = 1; count <= pages; count += 1) {
+      let end = last[count - 1] ?? start;
+      // A cell that is too large is a part alone.
+      while (rowsTo(end - 1) > rows && rowsTo(end) - rows > size * count) end -= 1;
+      last[count - 1] = end;
+      const own = Math.ceil((rowsTo(end) - rows) / size);
+      const requests = own + (own > 1 ? 1 : 0) + bestFrom(end + 1).requests;
+      if (requests < found.requests) found = { requests, next: end + 1 };
     }
-    if (place.before > start || index === places.length - 1) fitting = place;
+    best.push(found);
   }
-  return fitting === undefined ? ends : [...ends, fitting];
+  const ends: CutPlace<At>[] = [];
+  for (let start = 0; start < places.length; ) {
+    start = bestFrom(start).next;
+    ends.push(...places.slice(start - 1, start));
+  }
+  return { ends, requests: bestFrom(0).requests };
 }
 
 /** The parts of the day that no window covers, ascending. */

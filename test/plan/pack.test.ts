@@ -127,7 +127,7 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
     }
   });
 
-  test('windows are the fewest that end at these places, and full windows are all of these but the rest', () => {
+  test('windows take the fewest requests of all that end at these places, and full windows are all of these but the rest', () => {
     for (const seed of SEEDS) {
       const random = createRandom(seed);
       const day = createDay(random, axis);
@@ -139,6 +139,11 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
         else sizes.push(rows);
       }
       expect(packWindows(DATE, counts, [], limit), `seed ${seed}`).toHaveLength(sizes.length);
+      const pages = 2 + Math.floor(random() * 4);
+      const parts = packWindows(DATE, counts, [], limit, pages);
+      assertTiles(day, parts, [], `seed ${seed}`);
+      const requests = parts.reduce((sum, { rows }) => sum + requestsOf(rows, limit), 0);
+      expect(requests, `seed ${seed}`).toBe(fewestRequests(sizesOf(counts), limit, pages));
       const full = packFull(DATE, counts, wholeDay(DATE), limit);
       expect(
         full.map(({ rows }) => rows),
@@ -164,6 +169,25 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
     }
   });
 });
+
+/** Of a part: its pages, and the question for their ends. */
+const requestsOf = (rows: number, limit: number) => Math.ceil(rows / limit) + (rows > limit ? 1 : 0);
+
+/** Over all ways to cut cells into parts: a part of more pages than allowed has one cell. */
+function fewestRequests(sizes: readonly number[], limit: number, pages: number): number {
+  const fewest = [0];
+  for (let end = 1; end <= sizes.length; end += 1) {
+    let rows = 0;
+    let best = Number.POSITIVE_INFINITY;
+    for (let start = end - 1; start >= 0; start -= 1) {
+      rows += sizes[start] ?? 0;
+      if (rows > limit * pages && start < end - 1) break;
+      best = Math.min(best, (fewest[start] ?? 0) + requestsOf(rows, limit));
+    }
+    fewest.push(best);
+  }
+  return fewest.at(-1) ?? 0;
+}
 
 const cells = (...rows: readonly number[]): DayCounts =>
   rows.map((n, i) => ({ second: 10 * i, rows: n, ids: n, mark: '' }));

@@ -43,23 +43,24 @@ export async function fetchDate(run: Fetching, stage: Stage, counts: DayCounts):
     const { rowLimit } = run.limits;
     assertFewPages(stage.date, sumCounts(counts).rows, rowLimit);
     const covered = (await stage.windows()).map(({ window }) => window);
-    const windows = packWindows(stage.date, counts, covered, rowLimit);
-    const isFull = windows.every(({ rows }) => rows <= rowLimit);
-    // Pages that end between cells with more rows than a page would not be full: their ends are asked for, many at once.
-    const planned = isFull ? windows : packWindows(stage.date, counts, covered, mostCut(run, counts));
-    isDone = await fetchWindows(run, stage, planned, counts, sizes);
+    const windows = packWindows(stage.date, counts, covered, rowLimit, mostPages(run, counts));
+    isDone = await fetchWindows(run, stage, windows, counts, sizes);
   }
 }
 
 /** Pages whose ends are asked for at once: the server sorts their rows. */
 const MAX_CUT_PAGES = 50;
 
-/** Most rows of a window whose parts are asked for. A second is rarely larger than a page: it is cut alone. */
-function mostCut({ limits, job }: OpenedSql, counts: DayCounts): number {
+/**
+ * Most pages of a window whose ends are asked for: pages that end between cells with more rows than a page would not be
+ * full. A second is rarely larger than a page: it is cut alone.
+ */
+function mostPages({ limits, job }: OpenedSql, counts: DayCounts): number {
   const { rowLimit, refusedRows, passedRows, dateRows } = limits;
-  if (axisOf(counts) === 'time' && job.source.grainSeconds === 1) return rowLimit;
+  if (axisOf(counts) === 'time' && job.source.grainSeconds === 1) return 1;
   const share = refusedRows === null || dateRows === null ? 1 : passedRows / dateRows;
-  return Math.max(rowLimit, Math.min(MAX_CUT_PAGES * rowLimit, sumCounts(counts).rows * share));
+  const pages = Math.floor((sumCounts(counts).rows * share) / rowLimit);
+  return Math.max(1, Math.min(MAX_CUT_PAGES, pages));
 }
 
 /**
