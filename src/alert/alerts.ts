@@ -21,7 +21,7 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer, MailMessage } from '../mail/message.ts';
 import { parseAddress } from '../mail/message.ts';
 import { deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
-import { computeLookback, expires, expiresAt, lookbackOf } from '../plan/dates.ts';
+import { computeLookback, expires, expiresAt, GAP_WARNING_MS, lookbackOf } from '../plan/dates.ts';
 import type { RunEnv } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import { openJobState } from '../state/job-state.ts';
@@ -161,9 +161,6 @@ function identify(job: Job, target: string, state: OutboxState, due: DueAlerts):
   const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
-
-/** Warn this long before a gap expires and becomes a loss; two days leave room for a run at the weekend. */
-export const GAP_WARNING_MS = 48 * 3_600_000;
 
 /** API error codes for a refused key. */
 const KEY_REFUSED_CODES: ReadonlySet<string> = new Set(['UNAUTHORIZED', 'SUBSCRIPTION_REQUIRED']);

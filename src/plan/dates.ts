@@ -169,6 +169,9 @@ export function lookbackOf(
   return lookback;
 }
 
+/** Warn this long before a gap expires and becomes a loss; two days leave room for a run at the weekend. */
+export const GAP_WARNING_MS = 48 * 3_600_000;
+
 /**
  * Whether dates are lost if they are not fetched in time. The specification does not say how long the API keeps
  * snapshots: they are assumed to expire like its trades.

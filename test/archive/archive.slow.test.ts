@@ -289,7 +289,7 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
       const started = performance.now();
       controller.abort(new Error('SIGINT'));
       await expect(asked).rejects.toMatchObject({ kind: 'interrupted' });
-      expect(performance.now() - started).toBeLessThan(2_000);
+      expect(performance.now() - started).toBeLessThan(10_000);
     } finally {
       await own.stop();
     }

@@ -9,7 +9,7 @@ import { type CalendarOverride, listSessions, sessionCloseSecond } from '../../c
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import { reportPath } from '../../core/report-page.ts';
-import { settledAt } from '../../plan/dates.ts';
+import { GAP_WARNING_MS, settledAt } from '../../plan/dates.ts';
 import { endOf, isEndedRun, isFailed, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
 import {
@@ -115,8 +115,6 @@ function listLastSessions({ status }: JobView, nowMs: number, calendar: Calendar
 
 /** How long losses are mentioned: as long as in the alerts of runs. */
 const TELL_LOSSES_DAYS = 30;
-/** Gaps that expire within this time are urgent, as in the alert `gap-expires-soon`. */
-const URGENT_MS = 48 * 3_600_000;
 /** A date without a run this long after its close is a gap, whatever the schedule. */
 const PATIENCE_MS = 24 * 3_600_000;
 
@@ -205,7 +203,7 @@ function tellGaps(first: Gap, number: number, nowMs: number): Pick<Problem, 'lev
   const leftMs = expiresAtMs - nowMs;
   const which = number === 1 ? `; ${first.date}` : `; the first, ${first.date},`;
   const when = leftMs > 0 ? `begins to expire in ${formatSpan(leftMs)}` : 'has begun to expire';
-  return { level: leftMs < URGENT_MS ? 'wrong' : 'note', text: `${count}${which} ${when}` };
+  return { level: leftMs < GAP_WARNING_MS ? 'wrong' : 'note', text: `${count}${which} ${when}` };
 }
 
 /** Outcomes for people, in words and by their look. */

@@ -8,7 +8,6 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { listSessions } from '../../../src/calendar/session.ts';
 import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
@@ -400,29 +399,6 @@ describe('the server of the daemon', () => {
     const page = await get(`/jobs/${encodeURIComponent(`${HOSTILE}-7`)}`);
     expect([page.status, page.body.includes('<img')]).toEqual([200, false]);
     expect(page.body.length).toBeLessThan(400_000);
-  });
-
-  it('draws 50 jobs with ten years of dates each in less than 100 ms', async () => {
-    const dates = listSessions('2016-11-21', '2026-11-20').map((date) => makeDate(date));
-    const jobs = Array.from({ length: 50 }, (_, index) =>
-      makeJob(`job-${index}`, { status: makeStatus(`job-${index}`, { dates }) }),
-    );
-    let now = NOW;
-    await start(() => makeView(jobs), { clock: { now: () => now, sleep: async () => {} } });
-    const took = [];
-    for (const path of Array.from({ length: 9 }, () => ['/', '/jobs/job-7', '/api/jobs']).flat()) {
-      now += 1_100;
-      const began = performance.now();
-      expect((await get(path)).status).toBe(200);
-      took.push({ path, ms: performance.now() - began });
-    }
-    for (const path of ['/', '/jobs/job-7', '/api/jobs']) {
-      const all = took.filter((each) => each.path === path).map(({ ms }) => ms);
-      // The median of a machine that does other things, too.
-      const ms = all.toSorted((a, b) => a - b)[4] ?? Number.NaN;
-      console.log(`${path}, 50 jobs with ${dates.length} dates: ${ms.toFixed(1)} ms`);
-      expect(ms, path).toBeLessThan(100);
-    }
   });
 
   it('refuses a head that is too long, and bytes that are no request', async () => {
