@@ -2,7 +2,9 @@
  * One message to operators: the document that a webhook receives, and the mail made from it. Invariants: it
  * decides nothing; in the text for chat tools no value can mention people or create a link. Times are UTC, as in logs.
  */
+
 import { formatInstant } from '../core/date-text.ts';
+import { countOf } from '../core/units.ts';
 import { renderTemplate } from '../report/template.ts';
 import { type AlertWords, type Cause, SEVERITIES, severityOf } from './cause-table.ts';
 
@@ -82,7 +84,7 @@ export async function renderNotice(notice: Notice, templatesDir: string) {
   const { job, dataset, place, run, at, alerts, recovered } = notice;
   const subject = formatSubject(notice);
   const counts = [
-    alerts.length > 0 ? `${alerts.length} ${alerts.length === 1 ? 'alert' : 'alerts'}` : '',
+    alerts.length > 0 ? countOf(alerts.length, 'alert') : '',
     recovered.length > 0 ? `${recovered.length} recovered` : '',
   ];
   /** The finished texts that the templates print. */

@@ -7,7 +7,7 @@ import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { type DateRange, formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
-import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { PlannedDate } from '../export/date-source.ts';
 import { openDates } from '../export/export.ts';
 import { type BackfillMode, readStoredDates, selectDates } from '../export/select-dates.ts';
@@ -178,12 +178,12 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   const first = dates.flatMap(({ expires }) => expires ?? []).sort()[0];
   const size = total.bytes === 0 ? '' : `, ${formatBytes(total.bytes)} of JSON before compression`;
   const few =
-    empty.length <= MAX_NAMED ? empty.join(', ') : `${countDates(empty.length)}, ${empty[0]} to ${empty.at(-1)}`;
+    empty.length <= MAX_NAMED ? empty.join(', ') : `${countOf(empty.length, 'date')}, ${empty[0]} to ${empty.at(-1)}`;
   const lines = [
     style.bold(job),
     edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
     row_limit !== null && `  ${formatCount(row_limit)} rows per page`,
-    `  ${countDates(plan.sealed)} sealed already`,
+    `  ${countOf(plan.sealed, 'date')} sealed already`,
     ...plan.in_part.map(({ date, through }) => `  ${date} is sealed in part: ${describeThrough(through)}`),
     earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
     empty.length > 0 && `  no rows at the source: ${few}`,
@@ -194,14 +194,16 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
       : [
           formatTable(['date', ...NUMBERS, 'expires'], [...rows, last]),
           '',
-          `${countDates(total.dates)} in ${formatDuration(total.seconds * 1000)}${size}.`,
+          `${countOf(total.dates, 'date')} in ${formatDuration(total.seconds * 1000)}${size}.`,
         ]),
     first !== undefined && 'budget: share of the requests available before the date expires.',
     first !== undefined &&
       `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
     total.estimated && '~ estimate: as many as on the last date.',
     total.too_late > 0 &&
-      style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before it is completely fetched.`),
+      style.red(
+        `${TOO_LATE}: ${countOf(total.too_late, 'date')} would begin to expire before it is completely fetched.`,
+      ),
     total.too_late > 0 &&
       'A run fetches the soonest expiry first: start it now, or raise FLOWDROP_REQUESTS_PER_SECOND if the key allows it.',
   ];
@@ -231,10 +233,6 @@ function formatTotal(total: PlanTotal, nowMs: number, style: Style): readonly st
     total.done_at === null ? '' : formatDone(total.done_at, nowMs),
     total.too_late > 0 ? style.red(`${total.too_late} LATE`) : formatShare(total.share_of_budget),
   ];
-}
-
-function countDates(count: number): string {
-  return `${formatCount(count)} ${count === 1 ? 'date' : 'dates'}`;
 }
 
 function formatRows(rows: number | null, estimated: boolean): string {

@@ -47,6 +47,11 @@ export function formatCount(value: number | bigint | null): string {
   return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
+/** `1 trade`, `2,295 trades`; `n/a trades` if the count is unknown. */
+export function countOf(count: number | bigint | null, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** `a, b and 3 more`. */
 export function listFirst(names: readonly string[], most: number): string {
   const more = names.length - most;

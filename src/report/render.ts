@@ -3,8 +3,10 @@
  * page that shows everything by itself, loads nothing, and reads well without its only script, which sorts tables.
  * Invariant: rendering computes no number; the same model, templates and options give the same bytes.
  */
+
 import { formatDay } from '../core/date-text.ts';
 import { SORT_SCRIPT } from '../core/report-page.ts';
+import { countOf } from '../core/units.ts';
 import type { InlineImage, MailMessage } from '../mail/message.ts';
 import { listFigures, SHOWN_WIDTH } from './draw/chart.ts';
 import { DARK, declareColours, LIGHT, PAGE } from './draw/palette.ts';
@@ -26,7 +28,7 @@ import {
   listConventions,
   listStructureNotes,
 } from './text/captions.ts';
-import { cleanLabel, cleanLine, countOf, nameBucket } from './text/label.ts';
+import { cleanLabel, cleanLine, nameBucket } from './text/label.ts';
 import {
   buildDigestView,
   buildExclusionRows,

@@ -4,7 +4,7 @@
  * least important first.
  */
 import { dirname } from 'node:path';
-import { formatBytes, formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { Progress, ProgressInput } from '../../run/run.ts';
 import type { SourceStats } from '../../source/source.ts';
 import type { RunEvent, Totals } from '../../state/run-events.ts';
@@ -169,7 +169,7 @@ function listFigures(totals: Totals, { retries, rateLimited }: Stats) {
     { worth: 11, text: left && `${left} left` },
     // The current phase matters more than the last window.
     { worth: 8, text: phase === 'fetching' ? place : phase },
-    { worth: 5, text: splits > 0 ? `${splits} ${splits === 1 ? 'split' : 'splits'}` : '' },
+    { worth: 5, text: splits > 0 ? countOf(splits, 'split') : '' },
     { worth: 7, text: retries > 0 ? `${retries} ${retries === 1 ? 'retry' : 'retries'}` : '' },
     { worth: 6, text: rateLimited > 0 ? `${rateLimited} x 429` : '' },
   ];

@@ -4,12 +4,14 @@
  * nothing; nothing is done that was not recorded before; every value is of a shape that no command can mistake for an
  * option; a job is one that the daemon knows.
  */
+
 import { randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { z } from 'zod';
 import { tryParseJson } from '../../core/atomic-file.ts';
 import { describeError } from '../../core/errors.ts';
 import type { HeardRequest } from '../../core/http-listener.ts';
+import { countOf } from '../../core/units.ts';
 import { openActionLog } from '../../state/action-log.ts';
 import type { PlanDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
@@ -217,7 +219,7 @@ function isDone(text: string): Outcome {
 function describePrice({ total }: PlanDocument): string {
   if (total.dates === 0) return 'There is nothing to fetch for these dates.';
   const rows = total.rows === null ? '' : `, ${total.rows.toLocaleString('en-US')} rows`;
-  return `${total.dates} ${total.dates === 1 ? 'date' : 'dates'}${rows}, ${total.requests.toLocaleString('en-US')} requests, about ${Math.ceil(total.seconds)} s.`;
+  return `${countOf(total.dates, 'date')}${rows}, ${total.requests.toLocaleString('en-US')} requests, about ${Math.ceil(total.seconds)} s.`;
 }
 
 /** For a shell. */

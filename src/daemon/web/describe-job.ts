@@ -5,10 +5,12 @@
  * newest session is none until a run that could seal it has ended, because every date is pending between its close and
  * the evening's run.
  */
+
 import { type CalendarOverride, listSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import { reportPath } from '../../core/report-page.ts';
+import { countOf } from '../../core/units.ts';
 import { GAP_WARNING_MS, settledAt } from '../../plan/dates.ts';
 import { endOf, isEndedRun, isFailed, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
@@ -197,7 +199,7 @@ function judgeJob(job: JobFacts, nowMs: number): readonly (Partial<Problem> & { 
 }
 
 function tellGaps(first: Gap, number: number, nowMs: number): Pick<Problem, 'level' | 'text'> {
-  const count = `${number} gap${number === 1 ? '' : 's'}`;
+  const count = countOf(number, 'gap');
   const expiresAtMs = parseInstant(first.begins_to_expire);
   if (expiresAtMs === undefined) return { level: 'note', text: `${count}; none expires` };
   const leftMs = expiresAtMs - nowMs;

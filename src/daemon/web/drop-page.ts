@@ -8,7 +8,7 @@ import { nameHoliday } from '../../calendar/holidays.ts';
 import { type CalendarOverride, isSession, nameHalfDay } from '../../calendar/session.ts';
 import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatDate, formatInstant, formatRelative, formatShortDay, formatWeekDate } from '../../core/date-text.ts';
-import { formatBytes, formatCount } from '../../core/units.ts';
+import { countOf, formatBytes, formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
 import { describeAccepted, describeThrough, isAcceptable } from '../../state/documents.ts';
 import { type DropDetail, type JobDocument, KEPT_WEEKS, type ReportLink, type Rows } from '../shapes.ts';
@@ -291,5 +291,5 @@ function tell(weeks: readonly string[], dates: ReadonlyMap<string, DateStatus>):
     const count = inside.filter((date) => date.condition === condition).length;
     return count > 0 ? [`${count} ${condition}`] : [];
   });
-  return `${weeks.length} week${weeks.length === 1 ? '' : 's'}, ${counts.join(', ')}`;
+  return `${countOf(weeks.length, 'week')}, ${counts.join(', ')}`;
 }

@@ -7,7 +7,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
-import { formatCount, formatShortCount } from '../../core/units.ts';
+import { countOf, formatCount, formatShortCount } from '../../core/units.ts';
 import { describeAccepted } from '../../state/documents.ts';
 import {
   JOB_STATES,
@@ -178,7 +178,7 @@ export function renderOverview(document: JobsDocument, context: PageContext): st
   const { jobs, daemon, problems } = document;
   const { nowMs } = context;
   const running = jobs.filter((job) => job.running).length;
-  const head = html`<p class="quiet small facts-line" data-live="top">${daemon.version}, daemon ${daemon.id}, up for ${formatSpan(nowMs - Date.parse(daemon.started_at))}, ${count(jobs.length, 'job')}, ${running === 0 ? 'none running' : `${running} running`}</p>`;
+  const head = html`<p class="quiet small facts-line" data-live="top">${daemon.version}, daemon ${daemon.id}, up for ${formatSpan(nowMs - Date.parse(daemon.started_at))}, ${countOf(jobs.length, 'job')}, ${running === 0 ? 'none running' : `${running} running`}</p>`;
   const main = html`<h1 class="unseen">Overview</h1>
 <div class="verdict ${problems[0]?.level}" role="status" data-live="verdict">${renderProblems(problems, context)}</div>
 <section class="job wide" aria-labelledby="jobs-title"><header class="row"><h2 id="jobs-title">Jobs</h2>${renderFilter(jobs)}</header>
@@ -273,10 +273,6 @@ function renderNextCell(next: string | null, retry: string | null, { schedule }:
   const atMs = Date.parse(at);
   const zone = schedule?.timezone ?? EXCHANGE_TIME_ZONE;
   return html`${retry !== null && 'retry '}${formatRelative(atMs, nowMs)} <span class="quiet small">${renderTime(atMs, formatTime(atMs, zone))}</span>`;
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
 const WIDTH = 90;

@@ -6,6 +6,7 @@
 
 import { createRequire } from 'node:module';
 import { formatDay, formatInstant } from '../../core/date-text.ts';
+import { countOf } from '../../core/units.ts';
 import { CHART_WIDTH, listFigures } from '../draw/chart.ts';
 import { buildAccent, LIGHT } from '../draw/palette.ts';
 import { renderPicture } from '../draw/picture.ts';
@@ -14,7 +15,7 @@ import type { FlowReport } from '../model.ts';
 import { type AttachedTable, type Column, isText, printTable } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
 import { listConventions } from '../text/captions.ts';
-import { cleanLabel, cleanLine, countOf } from '../text/label.ts';
+import { cleanLabel, cleanLine } from '../text/label.ts';
 import { buildStamp } from '../text/mail-view.ts';
 import { buildSentences } from '../text/sentences.ts';
 import { describeGaps } from '../text/subject.ts';

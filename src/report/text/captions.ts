@@ -3,7 +3,7 @@
  * report prints of formulas and conventions, so that readers can recompute and dispute each number. Pure.
  */
 import { formatNearDay } from '../../core/date-text.ts';
-import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
+import { countOf, formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
 import type {
   Earnings,
@@ -19,7 +19,6 @@ import type {
 import {
   cleanLabel,
   cleanLine,
-  countOf,
   formatPart,
   formatSignedPercent,
   joinWords,

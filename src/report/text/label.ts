@@ -79,11 +79,6 @@ export function cleanLine(value: string): string {
   return value.replace(UNPRINTABLE, ' ').trim();
 }
 
-/** `1 trade`, `2,295 trades`; `n/a trades` if the count is unknown. */
-export function countOf(count: Amount, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
-}
-
 /**
  * `09:30:02` from a wall-clock time such as `2026-11-19 09:30:02.000`, with its day if that differs from `date`
  * (sessions that begin the evening before); empty if there is no time.

@@ -3,7 +3,7 @@
  * Designers change the templates; a change of what is printed starts here. The template engine does the escaping.
  */
 import { formatDay, formatInstant } from '../../core/date-text.ts';
-import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
+import { countOf, formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
 import { buildAccent } from '../draw/palette.ts';
 import { buildChangeRows, describeTotalChange, hasMean, nameSessions } from '../key-numbers.ts';
@@ -21,7 +21,6 @@ import {
 import {
   cleanLabel,
   cleanLine,
-  countOf,
   formatPart,
   formatRatio,
   formatTimes,

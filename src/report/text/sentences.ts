@@ -5,12 +5,12 @@
  */
 
 import { formatNearDay } from '../../core/date-text.ts';
-import { formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
+import { countOf, formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
 import { clearLeanOf, shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { BigTrade, Driver, FlowReport } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
-import { cleanLine, countOf, formatPart, nameContract, nameSymbol } from './label.ts';
+import { cleanLine, formatPart, nameContract, nameSymbol } from './label.ts';
 import { describeGap, describeLean } from './subject.ts';
 
 const SENTENCES = 3;

@@ -4,11 +4,11 @@
  */
 
 import { formatDay } from '../../core/date-text.ts';
-import { formatCount, formatDollars } from '../../core/units.ts';
+import { countOf, formatCount, formatDollars } from '../../core/units.ts';
 import { clearLeanOf, shareOf } from '../amount.ts';
 import type { FlowReport, UnknownCodes } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { cleanCode, cleanLine, countOf, formatPart, isSameDollars, joinWords, nameSymbol } from './label.ts';
+import { cleanCode, cleanLine, formatPart, isSameDollars, joinWords, nameSymbol } from './label.ts';
 
 /** Facts about the delivery, shown in the subject because they change how to read the numbers. */
 export interface Occasion {
