@@ -35,9 +35,9 @@ export async function alert(cli: Cli, { argument, options }: Call<'alert'>): Act
     events.posted > 0 && `Posted events: ${events.posted}`,
     events.owed !== null && `Not posted: ${[events.owed.count, events.owed.reason ?? []].flat().join(': ')}`,
   ].filter((line) => line !== false);
-  if (lines.length === 0) lines.push(isWhole ? 'Nothing to report.' : 'No alert was sent; the log has the reason.');
+  const none = isWhole ? 'Nothing to report.' : 'No alert was sent; the log has the reason.';
   const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread, events };
-  cli.print(document, `${lines.join('\n')}\n`);
+  cli.print(document, lines.length === 0 ? [none] : lines);
   return isWhole ? undefined : EXIT_CODES.failed;
 }
 

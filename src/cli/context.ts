@@ -64,13 +64,16 @@ export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
 /** The exit code; `undefined` means 0. */
 export type ActionResult = Promise<number | undefined>;
 
+/** Of lines, those that are no text are left out. */
+export type Text = string | readonly (string | false | null)[];
+
 /** What a command receives beside its own argument and options. */
 export interface Cli extends CliContext {
   readonly globals: GlobalOptions;
   /** Its options as they were typed. */
   readonly flags: readonly string[];
-  /** Prints the result of a command: its document with `--json`, else its text, wrapped to the terminal. */
-  print(document: unknown, text: string): undefined;
+  /** Prints the result of a command: its document with `--json`, else its text, and on stderr what is beside it. */
+  print(document: unknown, text: Text, beside?: Text): undefined;
   /** A failure as the program itself would end with it. */
   describe(error: unknown): FailureReport;
 }

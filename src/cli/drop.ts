@@ -21,6 +21,7 @@ import {
   type Call,
   type Cli,
   pipeOut,
+  type Text,
   usage,
   withLedger,
 } from './context.ts';
@@ -109,23 +110,22 @@ async function listRevisions(ledger: Ledger, sealed: Manifest) {
   return revisions;
 }
 
-function formatDrop(document: DropDocument, nowMs: number): string {
+function formatDrop(document: DropDocument, nowMs: number): Text {
   const { job, date, condition, damage, location, manifest, revisions, audit } = document;
-  if (!manifest) return `${job} ${date}: ${condition ?? 'unknown'}, not sealed\n`;
+  if (!manifest) return [`${job} ${date}: ${condition ?? 'unknown'}, not sealed`];
   const { rows, revision, sealed_at, requests, files, proved, doubts, through } = manifest;
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);
-  const lines = [
+  return [
     `${job} ${date}: ${condition}, revision ${revision}, ${formatCount(rows)} rows, ${formatBytes(files[0]?.size ?? 0)}`,
-    ...(damage === null ? [] : [`damaged: ${damage}`]),
-    `${location}`,
+    damage !== null && `damaged: ${damage}`,
+    location,
     `sealed ${timeOf(sealed_at)}, ${formatCount(requests)} requests; proved: ${proved ?? 'nothing'}`,
-    ...(audit ? [`audited ${timeOf(audit.audited_at)}: ${audit.result}`] : []),
-    ...(through && audit?.result !== 'equal' ? [`its rows are those ${describeThrough(through)}`] : []),
+    audit && `audited ${timeOf(audit.audited_at)}: ${audit.result}`,
+    through !== undefined && audit?.result !== 'equal' && `its rows are those ${describeThrough(through)}`,
     ...doubts,
     ...revisions.slice(1).map((one) => {
       const what = one.rows === null ? '' : `${formatCount(one.rows)} rows`;
       return `revision ${one.revision}: ${what} ${one.lost ?? ''}`.trimEnd();
     }),
   ];
-  return `${lines.join('\n')}\n`;
 }

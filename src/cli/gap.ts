@@ -7,7 +7,7 @@ import { readJob } from '../job/job-folder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type AcceptedGap, type DateStatus, describeAccepted, isAcceptable } from '../state/documents.ts';
 import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage, withLedger } from './context.ts';
-import { readStatus } from './status/status.ts';
+import { readStatus } from './status/read.ts';
 import { formatTable } from './terminal/text.ts';
 
 const USAGE = 'flowdrop gap accept JOB DATE --reason TEXT';
@@ -26,7 +26,7 @@ export async function gap(cli: Cli, { argument, options }: Call<'gap'>): ActionR
   if (isList) {
     const gaps = dates.filter(({ condition }) => condition !== 'available');
     const cells = gaps.map((one) => [one.date, one.condition, one.accepted ? describeAccepted(one.accepted) : '']);
-    return print(gaps, gaps.length === 0 ? 'No gaps.\n' : `${formatTable(['date', 'condition', 'accepted'], cells)}\n`);
+    return print(gaps, [gaps.length === 0 ? 'No gaps.' : formatTable(['date', 'condition', 'accepted'], cells)]);
   }
   const day = date ?? '';
   const { reason, by = nameUser() } = options;
@@ -41,7 +41,7 @@ export async function gap(cli: Cli, { argument, options }: Call<'gap'>): ActionR
     await ledger.writeConditions(changed, document);
   };
   await withLedger(openers, job, accept, 'run');
-  return print({ job: job.name, date, ...accepted }, `${date}: ${condition}, ${describeAccepted(accepted)}\n`);
+  return print({ job: job.name, date, ...accepted }, [`${date}: ${condition}, ${describeAccepted(accepted)}`]);
 }
 
 /** @throws Fault `DATE_INVALID`, `REASON_MISSING`, `NOT_A_GAP` (usage) */

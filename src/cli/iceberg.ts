@@ -15,7 +15,7 @@ export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: C
     const message = 'iceberg takes an action and a job; the only action is `rebuild`';
     throw usage(message, 'flowdrop iceberg rebuild JOB', 'ARGUMENTS_INVALID');
   }
-  const { terminal, openers, globals, print } = cli;
+  const { openers, globals, print } = cli;
   const job = await readJob(name, globals.jobs);
   const { dataset, table, catalog: target } = job.drop;
   if (table === null) {
@@ -33,15 +33,15 @@ export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: C
       throw error;
     });
     const catalog = opened && `${opened.place}: ${came}`;
-    if (!globals.json) {
-      if (catalog !== null) terminal.err(`catalog   ${catalog}\n`);
-      for (const [what, reason] of left) terminal.err(`left out  ${what}  ${reason}\n`);
-    }
     return print(
       { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog },
       version === 0
         ? `${dataset} has no sealed date that a table can hold.\n`
         : `Version ${version} of ${locateTable(store, dataset)}: ${formatCount(snapshots)} snapshots.\nCheck it: flowdrop verify ${job.name}\n`,
+      [
+        catalog !== null && `catalog   ${catalog}`,
+        ...[...left].map(([what, reason]) => `left out  ${what}  ${reason}`),
+      ],
     );
   };
   return await withLedger(openers, job, rebuild, 'run');

@@ -84,7 +84,7 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...commands.map((one) => `${nameProgram(self.env)} ${one}`)];
   const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
   const document = { job: name, kind: add && kind, written: files.map((file) => file.path), kept, connection, next };
-  cli.print(document, `Next:\n${next.map((line) => `  ${line}\n`).join('')}`);
+  cli.print(document, ['Next:', ...next.map((line) => `  ${line}`)]);
   return exitCode;
 }
 

@@ -18,17 +18,19 @@ import {
 } from '../service/access/key-file.ts';
 import { type ActionResult, type Call, type Cli, usage } from './context.ts';
 
-export async function key({ terminal, cwd, globals, print }: Cli, { options }: Call<'key'>): ActionResult {
+export async function key({ cwd, print }: Cli, { options }: Call<'key'>): ActionResult {
   const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;
   if (name === undefined || !isKeyName(name)) throw usage(`--name: ${NAME_RULE}`, undefined, 'KEY_NAME_INVALID');
   const made = createKey(prefix);
   const entry = buildEntry(hashKey(made), { name, historical: entitlement, realtime });
   if (file !== undefined) await rewriteFile(resolve(cwd, file), (text) => appendEntry(file, text, entry));
-  print({ key: made, id: entry.caller.id, entry: describeEntry(entry), file }, `${made}\n`);
-  if (globals.json) return undefined;
-  if (file === undefined) terminal.err(`The key is not stored. Its entry for a key file:\n\n${renderEntry(entry)}`);
-  else terminal.err(`The key is not stored; its entry "${name}" is in ${file}.\n`);
-  return undefined;
+  return print(
+    { key: made, id: entry.caller.id, entry: describeEntry(entry), file },
+    [made],
+    file === undefined
+      ? `The key is not stored. Its entry for a key file:\n\n${renderEntry(entry)}`
+      : `The key is not stored; its entry "${name}" is in ${file}.\n`,
+  );
 }
 
 /** Replaces a file's text in one step. A link stays a link, and the file keeps its mode. */

@@ -17,7 +17,7 @@ import {
   JOB,
   JOBS_FOLDER,
 } from './commands.ts';
-import type { ActionResult, Call, Cli, CliContext, Terminal } from './context.ts';
+import type { ActionResult, Call, Cli, CliContext, Terminal, Text } from './context.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
 
 /** Imports a command and its dependencies, when it is called. */
@@ -69,9 +69,12 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
     command = called;
     await warnOfUnknown(given, called);
     const act = await ACTIONS[called.name]();
-    const print = (document: unknown, text: string) => {
-      const json = () => `${JSON.stringify(document, undefined, 2)}\n`;
-      terminal.out(globals.json ? json() : hangText(text, terminal.columns.out));
+    const print: Cli['print'] = (document, text, beside = []) => {
+      if (globals.json) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+      else {
+        terminal.out(hangText(joinLines(text), terminal.columns.out));
+        terminal.err(joinLines(beside));
+      }
       return undefined;
     };
     const flags = Object.entries(call.options).flatMap(([name, value]) => {
@@ -99,6 +102,12 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   } finally {
     await openers.close();
   }
+}
+
+function joinLines(text: Text): string {
+  if (typeof text === 'string') return text;
+  const lines = text.filter((line) => typeof line === 'string');
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** @returns what is wrong with the command line; `undefined` if the parser ended after printing what was requested */

@@ -40,7 +40,7 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>): A
   );
   await postEvents(env, job, undefined);
   const lines = deliveries.flatMap(describeDelivery);
-  cli.print(deliveries, `${lines.join('\n') || 'Nothing is sealed yet, so there is nothing to report on.'}\n`);
+  cli.print(deliveries, lines.length > 0 ? lines : ['Nothing is sealed yet, so there is nothing to report on.']);
   return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
 }
 
@@ -67,7 +67,7 @@ async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: Del
     written.push(...files.map(([file]) => file));
     models.push(...listReports(edition.parts));
   }
-  return cli.print(models, `${written.join('\n')}\n`);
+  return cli.print(models, written);
 }
 
 /**

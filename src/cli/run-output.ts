@@ -20,13 +20,13 @@ export function createRunEnv({ openers, signal, flags, terminal }: Cli): RunEnv 
 export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, finished: FinishedRun): number {
   const { result, deliveries, error, shortfall } = finished;
   if (error !== undefined || result === undefined) throw error;
-  const log = shortfall === undefined ? '' : `Log lines of this run: ${openers.runId}\n`;
-  print({ ...result, reports: deliveries }, `${describeRun(result, deliveries)}${log}`);
+  const log = shortfall !== undefined && `Log lines of this run: ${openers.runId}`;
+  print({ ...result, reports: deliveries }, [...describeRun(result, deliveries), log]);
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
 /** The summary for people. */
-export function describeRun(result: RunResult, deliveries: readonly Delivery[]): string {
+function describeRun(result: RunResult, deliveries: readonly Delivery[]): readonly string[] {
   const { dates, named, held, conditions, requests, finished_at: now } = result;
   const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
   const rows = dates.map((date) => [
@@ -44,7 +44,7 @@ export function describeRun(result: RunResult, deliveries: readonly Delivery[]):
   );
   const passed = named === undefined ? open : describePassed(named, dates.length === 0);
   const isAllSealed = passed.length === 0 && held.length === 0;
-  const lines = [
+  return [
     ...(dates.length === 0 ? [] : [formatTable(columns, rows), '']),
     ...dates.flatMap(({ date, error }) => {
       // Some messages contain their date, because they are also read elsewhere.
@@ -62,7 +62,6 @@ export function describeRun(result: RunResult, deliveries: readonly Delivery[]):
       .map(([date, condition]) => `${date}: ${condition}${explainCondition(result, date)}`),
     ...deliveries.flatMap(describeDelivery),
   ];
-  return `${lines.join('\n')}\n`;
 }
 
 function explainCondition({ expires, damaged, dates, finished_at: now }: RunResult, date: string): string {

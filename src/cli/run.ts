@@ -21,15 +21,15 @@ export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionR
   const env = createRunEnv(cli);
   if (options.stage) {
     const staged = await stageJob(env, job);
-    return cli.print({ job: job.name, ...staged }, describe(staged));
+    return cli.print({ job: job.name, ...staged }, [describe(staged)]);
   }
   const { noReport = false, newStore: isNewStore } = options;
   return printRun(cli, await runJob(env, job, { command: 'run', withReports: !noReport, isNewStore }));
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {
-  const done = `${formatCount(pages)} page(s) now, ${formatCount(requests)} request(s); ${reason}.\n`;
-  if (date === null) return `Nothing to stage: ${reason}.\n`;
+  const done = `${formatCount(pages)} page(s) now, ${formatCount(requests)} request(s); ${reason}.`;
+  if (date === null) return `Nothing to stage: ${reason}.`;
   if (through === null) return `${date}: nothing is staged yet: ${done}`;
   return `${date} is staged to ${through} (exchange time), ${formatCount(rows)} rows: ${done}`;
 }

@@ -26,8 +26,8 @@ export async function runs({ openers, terminal, globals, print }: Cli, call: Cal
     .flat()
     .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))
     .slice(0, limit);
-  if (newest.length === 0) return print(newest, 'No runs on record.\n');
-  return print(newest, `${describeRuns(newest, openers.clock.now(), terminal.columns.out)}\n`);
+  if (newest.length === 0) return print(newest, ['No runs on record.']);
+  return print(newest, [describeRuns(newest, openers.clock.now(), terminal.columns.out)]);
 }
 
 function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {

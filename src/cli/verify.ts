@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf, formatCount } from '../core/units.ts';
 import { openDates } from '../export/export.ts';
 import type { AuditedDate, Repairs } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
@@ -173,15 +173,14 @@ async function recount(cli: Cli, deps: AuditDeps, job: Job, { results, dates }: 
   await withSource(cli, job, compareAll, { engine: deps.engine });
 }
 
-function describeResults(results: readonly VerifyResult[], job: Job): string {
+function describeResults(results: readonly VerifyResult[], job: Job): readonly string[] {
   const dates = results.filter(({ date }) => date !== null);
   const lines = results.flatMap((result) => [
     ...(result.date !== null || result.findings.length > 0 ? [describeResult(result, job)] : []),
     ...result.lost.map((lost) => `note  ${result.date}  ${lost}`),
     ...result.leftovers.map((leftover) => `note  ${job.drop.dataset}  ${leftover}`),
   ]);
-  const all = dates.length === 0 ? ['Nothing is sealed yet.', ...lines] : [...lines, summarise(results)];
-  return `${all.join('\n')}\n`;
+  return dates.length === 0 ? ['Nothing is sealed yet.', ...lines] : [...lines, summarise(results)];
 }
 
 function describeResult(result: VerifyResult, job: Job): string {
@@ -209,6 +208,5 @@ function summarise(results: readonly VerifyResult[]): string {
   }).flatMap(([word, { length }]) => (length > 0 ? [`${length} ${word}`] : []));
   const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
   const wrong = results.some(({ findings }) => findings.length > 0);
-  const all = `${dates.length} ${dates.length === 1 ? 'date' : 'dates'}, ${rows} rows`;
-  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
+  return `${countOf(dates.length, 'date')}, ${rows} rows: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
 }

@@ -1,6 +1,6 @@
 /** The end of `run` and `backfill` as a person reads it. What a run does is tested in `test/run` and `test/flow`. */
 import { expect, it } from 'vitest';
-import type { CliContext } from '../../src/cli/context.ts';
+import type { Cli, CliContext } from '../../src/cli/context.ts';
 import { printRun } from '../../src/cli/run-output.ts';
 import type { DateResult, RunResult } from '../../src/state/run-result.ts';
 
@@ -34,8 +34,8 @@ const RUN: RunResult = {
 
 function describe(...dates: readonly DateResult[]): string {
   let shown = '';
-  const print = (_: unknown, text: string): undefined => {
-    shown = text;
+  const print: Cli['print'] = (_, text) => {
+    shown = [text].flat().join('\n');
   };
   const openers = { runId: 'r1' } as CliContext['openers']; // Only the id is used.
   printRun(

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { listCauses } from '../../src/alert/alerts.ts';
 import { describeCause } from '../../src/alert/cause-table.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
-import { readStatus } from '../../src/cli/status/status.ts';
+import { readStatus } from '../../src/cli/status/read.ts';
 import { hashFile } from '../../src/core/atomic-file.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';

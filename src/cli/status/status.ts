@@ -1,30 +1,13 @@
 /**
  * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the active run, last and
  * next runs; of many jobs one line each. Reads the store, never the API. Invalid job files come last.
- *
- * A status has few reads of the store: a listing shows which dates are sealed, `condition.json` has the rest; a manifest
- * is read only where the two disagree. A store that cannot be read is reported in the status, not thrown.
  */
-import { createTask } from 'node-cron';
-import { readOwedEvents } from '../../alert/outbox.ts';
-import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
-import { describeError, EXIT_CODES, isFault } from '../../core/errors.ts';
+import { EXIT_CODES } from '../../core/errors.ts';
 import { inParallel } from '../../core/side-by-side.ts';
-import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import type { ConditionEntry } from '../../ledger/condition-file.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
-import { readSealed } from '../../ledger/update-conditions.ts';
-import type { Openers } from '../../openers.ts';
-import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
-import { expires, expiresAt, lookbackOf } from '../../plan/dates.ts';
-import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
-import { limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
-import { ApiLimits } from '../../state/limits.ts';
-import { RunHistory } from '../../state/run-history.ts';
-import { type ActionResult, type Call, type Cli, withLedger, worstOf } from '../context.ts';
-import type { FailureReport } from '../terminal/text.ts';
+import { type ActionResult, type Call, type Cli, worstOf } from '../context.ts';
+import { readStatus } from './read.ts';
 import { describeOverview, describeStatus, SHOWN_WEEKS } from './text.ts';
 
 /** Up to so many jobs, each is shown with its calendar. */
@@ -35,8 +18,9 @@ const READ_AT_ONCE = 8;
 
 export async function status(cli: Cli, { argument, options }: Call<'status'>): ActionResult {
   const { terminal, openers, globals } = cli;
-  const broken: { readonly file: string; readonly failure: FailureReport }[] = [];
+  const { all = false, list = false } = options;
   const jobs: Job[] = [];
+  const broken: { readonly file: string; readonly failure: ReturnType<Cli['describe']> }[] = [];
   for (const file of argument === undefined ? await listJobFiles(globals.jobs) : [argument]) {
     try {
       jobs.push(await readJob(file, globals.jobs));
@@ -46,144 +30,25 @@ export async function status(cli: Cli, { argument, options }: Call<'status'>): A
       broken.push({ file, failure: cli.describe(error) });
     }
   }
-  const { all = false, list = false } = options;
   const isWhole = globals.json === true || all || list;
-  const isOverview = !isWhole && jobs.length > MOST_CALENDARS;
   const recentWeeks = isWhole ? undefined : SHOWN_WEEKS + 1;
   const readings = await inParallel(jobs, READ_AT_ONCE, (job) => readStatus(openers, job, recentWeeks));
+  const documents = readings.map(({ document }) => document);
   for (const { document, conditionFault } of readings)
     if (conditionFault) terminal.err(`${document.job}: condition.json is invalid and was ignored: ${conditionFault}\n`);
   const layout = { style: terminal.style.out, width: terminal.columns.out, all, list };
   const views = globals.json ? [] : readings.map((reading) => ({ ...reading, ...layout }));
-  const documents = readings.map(({ document }) => document);
-  const text = isOverview ? describeOverview(views) : views.map(describeStatus).join('\n');
-  cli.print([...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))], text);
-  const brokenCode = worstOf(broken.map(({ failure }) => failure.exitCode));
-  // Each document contains its own fault.
-  if (globals.json) return brokenCode;
-  for (const { failure } of broken) terminal.err(failure.text);
+  const isOverview = !isWhole && jobs.length > MOST_CALENDARS;
   const unread = documents.filter(({ fault }) => fault !== null);
-  for (const { job, fault } of unread) terminal.err(openers.redact(`${job}: the store could not be read: ${fault}\n`));
-  return brokenCode ?? (unread.length > 0 ? EXIT_CODES.failed : undefined);
-}
-
-/** About a quarter's sessions; older copies are in the store under their dates. */
-const MAX_REPORTS = 60;
-
-type StatusOpeners = Pick<
-  Openers,
-  'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
->;
-
-/**
- * Everything that is shown about a job; the caller only formats it.
- * @param recentWeeks look only at the objects of so many weeks up to the newest date: earlier dates are as
- *   `condition.json` has them
- */
-export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?: number) {
-  const state = openJobState(openers.stateDir, job.name);
-  const calendar = await openers.readCalendar();
-  const nowMs = openers.clock.now();
-  const lookback = lookbackOf(job, nowMs + (await readClockOffset(openers, job, nowMs)), calendar);
-  const known = await state.known.read();
-  const { results, ...runs } = await new RunHistory(openers.stateDir, job.name).recall();
-  const { schedule } = job;
-  const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
-  const readStore = async (ledger: Ledger) => {
-    const { store } = ledger;
-    const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
-      ledger.conditions(),
-      listArchive(store, job.name, MAX_REPORTS),
-      readOwedEvents(store, job),
-    ]);
-    const newest = [...entries.keys()].sort().at(-1);
-    const since = recentWeeks === undefined || newest === undefined ? undefined : addDays(newest, -7 * recentWeeks);
-    const sealed = await readSealed(ledger, entries, { since });
-    const conditions = deriveConditions({
-      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
-      // Every run writes the document, even for a date selection, so it is the newer of the two.
-      recorded: new Map<string, Condition>([
-        ...Object.entries(known?.conditions ?? {}),
-        ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
-      ]),
-      lookback,
-      since,
-    });
-    const dates = [...conditions].map(([date, condition]) =>
-      describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
-    );
-    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
-  };
-  const reading = await withLedger(openers, job, readStore).catch((error: unknown) => {
-    if (!isFault(error)) throw error;
-    // Without the store: what the last run knew at its end.
-    const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
-    const dates = recalled.map(([date, condition]) => {
-      const { rows = null, revision = null } = results.get(date) ?? {};
-      return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
-    });
-    const store = known?.store ?? job.drop.to;
-    return { store, dates, reports: [], owed_events: null, fault: describeError(error), conditionFault: undefined };
-  });
-  const { conditionFault, dates, ...found } = reading;
-  const document: JobStatus = {
-    job: job.name,
-    dataset: job.drop.dataset,
-    ...found,
-    dates: dates.map((date) => {
-      return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
-    }),
-    ...runs,
-    next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
-    staged: describeStaging(await state.staging.read(), dates),
-  };
-  /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */
-  return { document, timezone: schedule?.timezone, calendar, nowMs, conditionFault };
-}
-
-/**
- * The API's clock minus this machine's, as the last run measured it; 0 if unknown. Status works without the API's
- * settings, and every run asks a server for its time.
- */
-async function readClockOffset(openers: StatusOpeners, { source }: Job, nowMs: number): Promise<number> {
-  if (source.kind === 'table') return 0;
-  try {
-    const url = openers.sourceUrl(source.api);
-    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(source), source);
-    return (await new ApiLimits(path, nowMs).load()).clockOffsetMs;
-  } catch (error) {
-    if (!isFault(error)) throw error;
-    return 0;
-  }
-}
-
-/** Until its date is sealed. */
-function describeStaging(staging: Staging | undefined, dates: readonly DateStatus[]): JobStatus['staged'] {
-  if (staging === undefined || staging.rows === 0) return null;
-  const { date, second, rows } = staging;
-  const isOver = dates.some((one) => one.date > date || (one.date === date && one.condition !== 'pending'));
-  return isOver ? null : { date, through: formatSecond(second), rows };
-}
-
-function describeDate(
-  job: Job,
-  date: string,
-  condition: Condition,
-  sealed: Partial<ConditionEntry> | undefined,
-  accepted?: AcceptedGap,
-): DateStatus {
-  return {
-    date,
-    condition,
-    rows: sealed?.rows ?? null,
-    revision: sealed?.revision ?? null,
-    begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
-    damage: sealed?.damage ?? null,
-    through: sealed?.through,
-    degraded_reason: sealed?.degraded_reason,
-    doubts: sealed?.doubts?.length ? sealed.doubts : undefined,
-    nulls: sealed?.nulls,
-    audit: sealed?.audit,
-    accepted: accepted?.condition === condition ? accepted : null,
-  };
+  cli.print(
+    [...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))],
+    isOverview ? describeOverview(views) : views.map(describeStatus).join('\n'),
+    [
+      ...broken.map(({ failure }) => failure.text.trimEnd()),
+      ...unread.map(({ job, fault }) => openers.redact(`${job}: the store could not be read: ${fault}`)),
+    ],
+  );
+  const brokenCode = worstOf(broken.map(({ failure }) => failure.exitCode));
+  // With `--json` each document contains its own fault.
+  return brokenCode ?? (unread.length > 0 && !globals.json ? EXIT_CODES.failed : undefined);
 }

@@ -5,15 +5,16 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
-import { type CalendarOverride, isSession, nameHalfDay } from '../../calendar/session.ts';
+import { isSession, nameHalfDay } from '../../calendar/session.ts';
 import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatInstant, formatSpan } from '../../core/date-text.ts';
-import { formatCount, formatDuration, listFirst } from '../../core/units.ts';
+import { countOf, formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { CONDITIONS, type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
-import { type DateStatus, describeAccepted, describeThrough, type JobStatus } from '../../state/documents.ts';
+import { type DateStatus, describeAccepted, describeThrough } from '../../state/documents.ts';
 import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import { cutText, escapeText, formatTable, right, type Style } from '../terminal/text.ts';
+import type { readStatus } from './read.ts';
 
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
 export const SHOWN_WEEKS = 8;
@@ -21,19 +22,15 @@ export const SHOWN_WEEKS = 8;
 /** Most dates that are listed by name, each for lost, closed, degraded and damaged ones. */
 const NAMED_DATES = 10;
 
-export interface StatusView {
-  readonly document: JobStatus;
-  readonly timezone: string | undefined;
-  readonly calendar: CalendarOverride;
-  readonly nowMs: number;
+/** With how it is shown: without a width failures are in full, so that they can be searched. */
+export type StatusView = Awaited<ReturnType<typeof readStatus>> & {
   readonly style: Style;
-  /** Cells per terminal line; without it failures are printed in full, so that they can be searched. */
   readonly width?: number | undefined;
   /** All dates, not only those of the last weeks. */
   readonly all: boolean;
   /** A table of dates instead of the calendar. */
   readonly list: boolean;
-}
+};
 
 export function describeStatus(view: StatusView): string {
   const { document, timezone, nowMs, style } = view;
@@ -63,10 +60,9 @@ export function describeStatus(view: StatusView): string {
 function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
   const { owed_events: owed, job } = document;
   if (owed === null) return [];
-  const count = `${formatCount(owed.count)} ${owed.count === 1 ? 'event' : 'events'}`;
   const why = owed.reason === null ? '' : `: ${escapeText(owed.reason)}`;
   return [
-    `${style.red('not posted')}: ${count}, the oldest ${formatSpan(nowMs - Date.parse(owed.since))} ago${why}`,
+    `${style.red('not posted')}: ${countOf(owed.count, 'event')}, the oldest ${formatSpan(nowMs - Date.parse(owed.since))} ago${why}`,
     `To try again: \`flowdrop alert ${job}\`. Each run also tries.`,
   ];
 }
@@ -124,7 +120,7 @@ function ago<At extends string | null>(at: At, nowMs: number) {
   return at && `${formatSpan(nowMs - Date.parse(at))} ago (${formatInstant(at, EXCHANGE_TIME_ZONE, nowMs)})`;
 }
 
-function describeDates(view: StatusView): readonly string[] {
+function describeDates(view: StatusView): readonly (string | false)[] {
   const { document, nowMs } = view;
   const { dates, job } = document;
   if (dates.length === 0) return [`No date is known yet: run the job, or see \`flowdrop plan ${job}\`.`];
@@ -141,26 +137,26 @@ function describeDates(view: StatusView): readonly string[] {
   const weekend = shown.filter(({ date }) => weekday(date) === 0 || weekday(date) === 6);
   const named = weekend.map(({ date, condition }) => `${date} ${condition}`);
   const sums = countConditions(older).map(([condition, count]) => `${formatCount(count)} ${condition}`);
-  const listFlaws = (what: string, reasonOf: ReasonOf, among = shown) =>
-    listReasons(among, reasonOf, ` ${what}: `).reverse().slice(0, NAMED_DATES);
+  const listFlaws = (what: string, reasonOf: ReasonOf) =>
+    listReasons(shown, reasonOf, ` ${what}: `).reverse().slice(0, NAMED_DATES);
   const isGone = ({ date }: DateStatus) => expiresAt(date) <= nowMs;
+  // What comparisons with the source proved: of dates that expired, the last one.
+  const equal = shown.filter(({ audit }) => audit?.result === 'equal');
+  const gone = equal.filter(isGone).map(({ date }) => date);
+  const open = equal.filter((date) => !isGone(date)).flatMap(({ audit }) => audit?.audited_at ?? []);
+  const newest = [...open].sort().at(-1);
   return [
     ...drawCalendar(shown, view),
-    ...(named.length === 0 ? [] : [`on weekends: ${named.join(', ')}`]),
-    ...(sums.length === 0
-      ? []
-      : [`from ${older[0]?.date} to ${older.at(-1)?.date}: ${sums.join(', ')} (--all shows them)`]),
+    named.length > 0 && `on weekends: ${named.join(', ')}`,
+    sums.length > 0 && `from ${older[0]?.date} to ${older.at(-1)?.date}: ${sums.join(', ')} (--all shows them)`,
     ...listFlaws('degraded', whyDegraded),
     ...listFlaws('is sealed in part', ({ through }) => through && describeThrough(through)),
     ...listFlaws('is unusual', whyUnusual),
     ...listFlaws('has unexpected nulls', whyNull),
-    ...describeProofs(shown, nowMs),
-    ...listFlaws(
-      'differs from the source',
-      whyDifferent,
-      shown.filter((date) => !isGone(date)),
-    ),
-    ...listFlaws('differed from the source when it expired', whyDifferent, shown.filter(isGone)),
+    newest !== undefined && `equal to the source: ${open.length} date(s), compared ${ago(newest, nowMs)}`,
+    gone.length > 0 && `equal to the source when it expired: ${listFirst(gone.reverse(), NAMED_DATES)}`,
+    ...listFlaws('differs from the source', (date) => !isGone(date) && whyDifferent(date)),
+    ...listFlaws('differed from the source when it expired', (date) => isGone(date) && whyDifferent(date)),
     ...describeGaps(view),
   ];
 }
@@ -209,15 +205,15 @@ function drawCalendar(dates: readonly DateStatus[], { calendar, style }: StatusV
     const close = nameHalfDay(date, calendar);
     return close === undefined ? [] : [`half day, closes ${close}: ${date}`];
   });
-  if (closed.length === 0) return [title, ...weeks, '', legend.join('   '), ...half];
-  legend.push(`${style.dim(CLOSED)} closed ${closed.length}`);
+  if (closed.length > 0) legend.push(`${style.dim(CLOSED)} closed ${closed.length}`);
   const names = closed
     .slice(-NAMED_DATES)
     .map((date) => `${date} ${(isHoliday(date) ? nameHoliday(date) : 'by a calendar exception') ?? ''}`.trimEnd());
-  return [title, ...weeks, '', legend.join('   '), `closed: ${names.join(', ')}`, ...half];
+  const shut = closed.length === 0 ? [] : [`closed: ${names.join(', ')}`];
+  return [title, ...weeks, '', legend.join('   '), ...shut, ...half];
 }
 
-type ReasonOf = (date: DateStatus) => string | null | undefined;
+type ReasonOf = (date: DateStatus) => string | false | null | undefined;
 
 const whyDegraded: ReasonOf = ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : null);
 const whyUnusual: ReasonOf = ({ doubts }) => doubts?.join('; ');
@@ -235,18 +231,6 @@ function listReasons(dates: readonly DateStatus[], reasonOf: ReasonOf, between: 
     const reason = reasonOf(one);
     return reason ? [`${before}${one.date}${between}${escapeText(reason)}`] : [];
   });
-}
-
-/** What comparisons with the source proved: of dates that expired, the last one. */
-function describeProofs(dates: readonly DateStatus[], nowMs: number): readonly string[] {
-  const equal = dates.filter(({ audit }) => audit?.result === 'equal');
-  const gone = equal.filter(({ date }) => expiresAt(date) <= nowMs).map(({ date }) => date);
-  const open = equal.filter(({ date }) => expiresAt(date) > nowMs).flatMap(({ audit }) => audit?.audited_at ?? []);
-  const newest = [...open].sort().at(-1);
-  return [
-    ...(newest === undefined ? [] : [`equal to the source: ${open.length} date(s), compared ${ago(newest, nowMs)}`]),
-    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listFirst(gone.reverse(), NAMED_DATES)}`]),
-  ];
 }
 
 /** Dates that nobody accepted as gaps: those that can still be fetched, by the time they have left, and those that cannot. */

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
-import { readStatus } from '../../../src/cli/status/status.ts';
+import { readStatus } from '../../../src/cli/status/read.ts';
 import { statusSchema } from '../../../src/daemon/shapes.ts';
 import { readArchivedPage } from '../../../src/deliver/report-copies.ts';
 import { parseJob } from '../../../src/job/parse.ts';

@@ -60,6 +60,7 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
     timezone: 'America/New_York',
     calendar: NO_OVERRIDE,
     nowMs: NOW,
+    conditionFault: undefined,
     style: createStyle(false),
     all: false,
     list: false,
