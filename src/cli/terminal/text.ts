@@ -22,6 +22,9 @@ const WIDE =
 /** Combining marks, joiners and variation selectors: they have no cell of their own. */
 const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: this is what colors are made of.
+const COLOR = /(\u001b\[\d+m)/;
+
 /** Characters that move the cursor, ring the bell, or change the text direction. */
 const UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/gu;
 
@@ -40,16 +43,17 @@ export function measureWidth(text: string): number {
   return listGraphemes(plain).reduce((sum, [, cells]) => sum + cells, 0);
 }
 
-/** Cuts a text to at most `width` cells; an ellipsis marks the cut. */
+/** Cuts a text to at most `width` cells; an ellipsis marks the cut. Colors stay, so that each is ended. */
 export function cutText(text: string, width: number): string {
   if (measureWidth(text) <= width) return text;
-  let used = 0;
-  const graphemes = listGraphemes(text);
-  const end = graphemes.findIndex(([, cells]) => {
-    used += cells;
-    return used > width - 1;
+  let left = width - 1;
+  const kept = text.split(COLOR).flatMap((part) => {
+    if (COLOR.test(part)) return part;
+    return listGraphemes(part).map(([grapheme, cells]) => {
+      left -= cells;
+      return left < 0 ? '' : grapheme;
+    });
   });
-  const kept = graphemes.slice(0, end).map(([grapheme]) => grapheme);
   return `${kept.join('')}…`;
 }
 
@@ -105,47 +109,31 @@ const MIN_TEXT_WIDTH = 8;
 
 /**
  * Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. A text is a
- * column's title. @param width cells per line: the longest texts are cut to fit, numbers never; absent: none is cut
+ * column's title. @param width cells per line: texts are cut to one length with which it fits, numbers never
  */
 export function formatTable(
   titles: readonly (TableColumn | string)[],
   rows: readonly (readonly string[])[],
-  { width }: { readonly width?: number | undefined } = {},
+  { width = Number.POSITIVE_INFINITY }: { readonly width?: number | undefined } = {},
 ): string {
   const columns = titles.map((column): TableColumn => (typeof column === 'string' ? { title: column } : column));
-  const natural = columns.map(({ title }, index) =>
-    rows.reduce((widest, row) => Math.max(widest, measureWidth(row[index] ?? '')), measureWidth(title)),
+  const lines = [columns.map(({ title }) => title), ...rows];
+  const natural = columns.map((_, at) =>
+    lines.reduce((widest, cells) => Math.max(widest, measureWidth(cells[at] ?? '')), 0),
   );
-  const widths = width === undefined ? natural : shrink(columns, natural, width);
-  const line = (cells: readonly string[]) =>
-    columns
-      .map(({ align }, index) => {
-        const limit = widths[index] ?? 0;
-        const cell = cutText(cells[index] ?? '', limit);
-        const fill = ' '.repeat(Math.max(0, limit - measureWidth(cell)));
-        return align === 'right' ? fill + cell : cell + fill;
-      })
-      .join(GAP)
-      .trimEnd();
-  const rule = widths.map((cells) => '-'.repeat(cells)).join(GAP);
-  return [line(columns.map(({ title }) => title)), rule, ...rows.map(line)].join('\n');
-}
-
-/** Shortens the widest text until the line fits, or no text can be cut further. */
-function shrink(columns: readonly TableColumn[], natural: readonly number[], width: number): readonly number[] {
-  const widths = [...natural];
-  let excess = widths.reduce((sum, cells) => sum + cells, GAP.length * (columns.length - 1)) - width;
-  while (excess > 0) {
-    const texts = widths.map((cells, index) => (columns[index]?.align === 'right' ? 0 : cells));
-    const widest = Math.max(...texts);
-    if (widest <= MIN_TEXT_WIDTH) break;
-    // Down to the next widest at once: one cell per round would be slow for a cell of a megabyte.
-    const next = Math.max(MIN_TEXT_WIDTH, ...texts.filter((cells) => cells < widest));
-    const taken = Math.min(excess, Math.max(1, widest - next));
-    widths[texts.indexOf(widest)] = widest - taken;
-    excess -= taken;
-  }
-  return widths;
+  let widths = natural;
+  const isTooWide = () => widths.reduce((sum, cells) => sum + cells + GAP.length, -GAP.length) > width;
+  for (let limit = width; isTooWide() && limit >= MIN_TEXT_WIDTH; limit -= 1)
+    widths = natural.map((cells, at) => (columns[at]?.align === 'right' ? cells : Math.min(cells, limit)));
+  const [head, ...body] = lines.map((cells) => {
+    const drawn = columns.map(({ align }, at) => {
+      const cell = cutText(cells[at] ?? '', widths[at] ?? 0);
+      const fill = ' '.repeat((widths[at] ?? 0) - measureWidth(cell));
+      return align === 'right' ? fill + cell : cell + fill;
+    });
+    return drawn.join(GAP).trimEnd();
+  });
+  return [head, widths.map((cells) => '-'.repeat(cells)).join(GAP), ...body].join('\n');
 }
 
 type Paint = (text: string) => string;

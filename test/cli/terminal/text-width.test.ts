@@ -28,6 +28,7 @@ describe('the width of a text', () => {
     expect(cutText('日経平均株価', 6)).toBe('日経…');
     expect(cutText('option', 6)).toBe('option');
     expect(cutText('options', 6)).toBe('optio…');
+    expect(cutText('\u001b[31moptions\u001b[39m', 6)).toBe('\u001b[31moptio\u001b[39m…');
   });
 
   it('is kept by lines but for words that are longer, and what a text begins with stays', () => {
