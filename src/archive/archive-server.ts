@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/literal.ts';
-import { keepKnown, readCapabilities, type ServerEngine } from '../engine/server.ts';
+import { isTooOld, keepKnown, readCapabilities, type ServerEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
 import type { StoreAccess } from '../store/store.ts';
 import { nameServerFiles } from './drop-files.ts';
@@ -32,6 +32,8 @@ const NEEDED_SETTINGS: readonly string[] = [
   'date_time_64_output_format_cut_trailing_zeros_align_to_groups_of_thousands',
   'use_hive_partitioning',
 ];
+/** The first version that numbers the rows of a Parquet file right: by these, cancelled prints are left out. */
+const OLDEST_COUNTING = '25.10';
 /** Where a message repeats what was sent: it is not what the caller wrote. */
 const SENT = /\s*(?:\bin scope|: ?while (?:processing|executing)|\bin query:?)\s+.*\bs3(?:Cluster)?\(.*$/is;
 /** The date of a file's path is such a type while it is parsed. */
@@ -78,9 +80,15 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
 
   /**
    * Compares the files that a statement will read with their manifests, as the server sees them.
-   * @throws Fault `ENGINE_COLLECTION`, `DROP_DAMAGED`
+   * @throws Fault `ENGINE_COLLECTION`, `DROP_DAMAGED`, `SERVER_TOO_OLD`
    */
   async function assertFiles(tables: readonly OpenTable[]): Promise<void> {
+    const counted = tables.find((table) => table.rows === 'counted' && table.reads.length > 0);
+    if (counted && isTooOld(known.version, OLDEST_COUNTING)) {
+      throw new Fault('SERVER_TOO_OLD', `the server has ClickHouse ${known.version}, which miscounts ${counted.name}`, {
+        hint: `Use ${OLDEST_COUNTING} or newer, or leave out --engine.`,
+      });
+    }
     for (const table of tables) {
       const shown = table.listFiles();
       if (shown.length === 0) continue;

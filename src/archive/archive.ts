@@ -125,8 +125,8 @@ export async function openArchive(options: ArchiveOptions) {
 
   /**
    * Writes the answer of one statement to a file. Each statement lists the sealed dates again.
-   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage),
-   *   `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
+   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `REPORT_COLUMNS_MISSING`,
+   *   `DATASET_UNCLEAR` (usage), `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
    *   `ENGINE_FAILED`, `INTERRUPTED`; of a server `ENGINE_COLLECTION`, `ENGINE_CLUSTER`, `ENGINE_RIGHTS`,
    *   `ENGINE_UNREACHABLE`, `NAME_TAKEN` (usage)
    */
@@ -150,7 +150,7 @@ export async function openArchive(options: ArchiveOptions) {
     const tables = await openTables(
       known.filter(({ name }) => named.has(name)),
       {
-        ...{ store, datasets, types, families, engine: server ?? engine, files: server?.files ?? files },
+        ...{ store, datasets, types, families, calendar, engine: server ?? engine, files: server?.files ?? files },
         openSealed: (dataset) => (watches.get(dataset) ?? watchSealed(store, dataset)).listSome(),
       },
     );

@@ -16,9 +16,10 @@ export interface StoreFiles {
   /**
    * Table function over the files of these keys, or over all that the pattern matches, these among them.
    * @param structure columns to read, with their types; absent: the files' own
+   * @param isWhole each node of a cluster reads all of them
    * @throws Fault `ARCHIVE_LOCATION_INVALID` (usage)
    */
-  tableSql(keys: readonly string[], pattern: string, structure?: string): string;
+  tableSql(keys: readonly string[], pattern: string, structure?: string, isWhole?: boolean): string;
   /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
   /** The engine's settings of how many threads read. */
@@ -73,21 +74,23 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
  * @param cluster of the server; then all its nodes read @throws Fault `ARCHIVE_LOCATION_INVALID` (usage)
  */
 export function nameServerFiles(access: S3Access, collection: string, cluster: string | undefined) {
-  const s3 = (keys: readonly string[], format: 'Parquet' | 'One', structure?: string) => {
+  const s3 = (keys: readonly string[], format: 'Parquet' | 'One', structure?: string, isWhole = false) => {
+    const nodes = isWhole ? undefined : cluster;
     for (const key of keys) assertPlain(key);
     const [first = '', ...more] = keys.map(encodePath);
     const args = [
-      ...(cluster === undefined ? [] : [quoteString(cluster)]),
+      ...(nodes === undefined ? [] : [quoteString(nodes)]),
       quoteIdentifier(collection),
       `filename = ${quoteString(more.length === 0 ? first : `{${[first, ...more].join(',')}}`)}`,
       `format = ${quoteString(format)}`,
       ...(structure === undefined ? [] : [`structure = ${quoteString(structure)}`]),
     ];
-    return `${cluster === undefined ? 's3' : 's3Cluster'}(${args.join(', ')})`;
+    return `${nodes === undefined ? 's3' : 's3Cluster'}(${args.join(', ')})`;
   };
   return {
     root: `${access.bucket}/${prefixOf(access)}`,
-    tableSql: (keys: readonly string[], _pattern: string, structure?: string) => s3(keys, 'Parquet', structure),
+    tableSql: (keys: readonly string[], _pattern: string, structure?: string, isWhole?: boolean) =>
+      s3(keys, 'Parquet', structure, isWhole),
     /** Query for path and size of files, as the server finds them. This format reads no byte of them. */
     sizesSql: (keys: readonly string[]) => `SELECT _path AS path, _size AS size FROM ${s3(keys, 'One')}`,
   };

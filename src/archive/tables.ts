@@ -6,11 +6,13 @@
  */
 import { type Families, writeFamily } from '../api-contract/family.ts';
 import { TABLES } from '../api-contract/published-limits.ts';
+import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { fileKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
+import { buildCancelledQuery, buildCountedCondition, buildReportHours, COUNTED_COLUMNS } from '../report/records.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns, PATH_DATE } from './archive-column.ts';
 import { patternOf, type StoreFiles } from './drop-files.ts';
@@ -21,15 +23,13 @@ interface ArchiveTable {
   readonly name: string;
   /** `undefined`: of the API's tables, if no dataset was chosen; see `Archive`. */
   readonly dataset: string | undefined;
-  /** All sealed dates, the newest one, or the summaries of all. */
-  readonly rows: 'all' | 'newest' | 'summary';
+  /** All sealed dates, the newest one, the records of all that the mail counts, or the summaries of all. */
+  readonly rows: 'all' | 'newest' | 'counted' | 'summary';
 }
-
-const SUMMARY_SUFFIX = '_summary';
 
 /**
  * Every name that a statement may read: each dataset, once more with `_` for `-` and `.`, so that it needs no quotes; its
- * summaries; and the API's tables. A name that means two datasets is left out, as is a name with a dot, which would
+ * records that count and its summaries; and the API's tables. A name that means two datasets is left out, as is a name with a dot, which would
  * be a table of another database.
  * @param trades dataset behind the API's tables, if it was chosen
  */
@@ -42,7 +42,9 @@ export function listTables(datasets: readonly string[], trades: string | undefin
   const plain = datasets.map((dataset) => ({ dataset, name: plainName(dataset) }));
   const unique = plain.filter(({ name }) => plain.filter((other) => other.name === name).length === 1);
   for (const { dataset, name } of unique) add({ name, dataset, rows: 'all' });
-  for (const { dataset, name } of unique) add({ name: `${name}${SUMMARY_SUFFIX}`, dataset, rows: 'summary' });
+  for (const rows of ['counted', 'summary'] as const) {
+    for (const { dataset, name } of unique) add({ name: `${name}_${rows}`, dataset, rows });
+  }
   const [all, newest] = TABLES;
   // The API's names are its own, whatever a dataset is called.
   tables.set(all, { name: all, dataset: trades, rows: 'all' });
@@ -61,6 +63,8 @@ interface OpenTablesContext {
   readonly types: AnswerTypes;
   /** Of the column `family`; absent: tables have none. */
   readonly families?: Families | undefined;
+  /** Decides the hours of reports; absent: no overrides. */
+  readonly calendar?: CalendarOverride | undefined;
   /** Reads what the manifests do not say, from `files`. */
   readonly engine: Pick<Engine, 'rows'>;
   readonly files: Pick<StoreFiles, 'root' | 'tableSql'>;
@@ -68,7 +72,12 @@ interface OpenTablesContext {
   openSealed(dataset: string): Promise<SealedSet>;
 }
 
-/** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage), StoreFault, EngineFault */
+type TableContext = Pick<OpenTablesContext, 'files' | 'types' | 'families' | 'calendar'>;
+
+/**
+ * @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `REPORT_COLUMNS_MISSING`, `DATASET_UNCLEAR` (usage),
+ *   StoreFault, EngineFault
+ */
 export async function openTables(
   tables: readonly ArchiveTable[],
   context: OpenTablesContext,
@@ -84,6 +93,7 @@ export async function openTables(
     const drops = table.dataset === undefined ? await findTrades(context, open) : await open(table.dataset);
     const newest = await drops.readManifests(drops.dates.slice(-1));
     if (TABLES.some((name) => name === table.name)) assertTrades(newest);
+    if (table.rows === 'counted') assertCounted(newest);
     const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
     all.push(new OpenTable(table, drops, newest, context, summary));
   }
@@ -92,6 +102,11 @@ export async function openTables(
 
 /** Beside `symbol`, for a statement that names it. */
 export const FAMILY = 'family';
+
+/** Beside what a statement names of a counted table: they decide which rows count. */
+const DECIDING: readonly string[] = ['option_activity_type', 'time', 'symbol'];
+/** The row's number in its file, which the engine need not read from the file. */
+const PLACE = '_row_number';
 
 /** Length of `YYYY-MM-DD HH:MM:SS`. */
 const SECONDS = 19;
@@ -106,7 +121,7 @@ export class OpenTable {
   /** Of the sealed dates that can be in the answer, and of those whose rows can be: the others are not read. */
   manifests: readonly Manifest[] = [];
   touched: readonly Manifest[] = [];
-  readonly #context: Pick<OpenTablesContext, 'files' | 'types' | 'families'>;
+  readonly #context: TableContext;
   readonly #summary: readonly ArchiveColumn[] | undefined;
   #described: readonly Manifest[];
 
@@ -114,7 +129,7 @@ export class OpenTable {
     { name, rows }: ArchiveTable,
     sealed: SealedSet,
     newest: readonly Manifest[],
-    context: Pick<OpenTablesContext, 'files' | 'types' | 'families'>,
+    context: TableContext,
     summary?: readonly ArchiveColumn[],
   ) {
     this.name = name;
@@ -149,7 +164,7 @@ export class OpenTable {
 
   /**
    * Keeps the dates that the reads of the statement can touch. @param note is given them before they are read
-   * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, StoreFault
+   * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, `REPORT_COLUMNS_MISSING` (usage), StoreFault
    */
   async narrow(reads: readonly TableRead[], note: (dates: readonly string[]) => void = () => {}): Promise<void> {
     const own = reads.filter(({ table }) => table === this.name);
@@ -157,6 +172,7 @@ export class OpenTable {
     note(dates);
     this.reads = own;
     this.manifests = await this.sealed.readManifests(dates);
+    if (this.rows === 'counted') assertCounted(this.manifests);
     this.touched = this.manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
   }
 
@@ -178,7 +194,8 @@ export class OpenTable {
     // Both, because the engine leaves out of its tree what an answer does not need, and tokens have no meaning.
     const mayRead = (name: string) =>
       this.reads.some((read) => read.columns?.includes(name) !== false || isNamed(name)) ||
-      (hasFamily && name === 'symbol');
+      (hasFamily && name === 'symbol') ||
+      (this.rows === 'counted' && DECIDING.includes(name));
     const chosen = columns.filter(({ name }) => mayRead(name));
     if (chosen.some(({ readAs }) => readAs !== undefined)) return chosen;
     const small = columns.find(({ readAs }) => readAs !== undefined && /\bInt32\b/.test(readAs));
@@ -195,21 +212,28 @@ export class OpenTable {
     const isEmpty = shown.length === 0;
     const columns = this.shownColumns(isNamed);
     const read = columns.filter(({ readAs }) => readAs !== undefined);
-    const structure = read.map(({ name, readAs }) => `${quoteIdentifier(name)} ${readAs}`).join(', ');
     const values = columns.map(({ name, value }) =>
       value === quoteIdentifier(name) ? value : `${value} AS ${quoteIdentifier(name)}`,
     );
     const hasTime = read.some(({ name, readAs }) => name === 'time' && readAs?.includes('DateTime64'));
     const keys = shown.map(({ key }) => key);
     const pattern = patternOf(this.sealed.dataset, this.#summary === undefined ? 'drops' : 'summaries');
-    const source = isEmpty ? `null(${quoteString(structure)})` : this.#context.files.tableSql(keys, pattern, structure);
+    const from = (some: readonly ArchiveColumn[], isWhole = false) => {
+      const structure = some.map(({ name, readAs }) => `${quoteIdentifier(name)} ${readAs}`).join(', ');
+      const { files } = this.#context;
+      return isEmpty ? `null(${quoteString(structure)})` : files.tableSql(keys, pattern, structure, isWhole);
+    };
     const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
     // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
     // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
     const paths = keys.map((key) => quoteString(this.#context.files.root + key));
+    const isShown = isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`;
+    const deciding = listColumns(this.touched, 'typed').filter(({ name }) => COUNTED_COLUMNS.includes(name));
+    const whole = `(SELECT *, ${PLACE}, ${date} AS ${PATH_DATE} FROM ${from(deciding, true)} WHERE ${isShown})`;
     const [only, ...others] = this.reads;
     const where = [
-      isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`,
+      isShown,
+      ...(this.rows === 'counted' && !isEmpty ? this.#describeCounted(whole) : []),
       ...(hasTime ? describeBounds(this.reads.map(({ time }) => time).reduce(unite)) : []),
       // The row of all symbols would double every sum.
       ...(this.#summary === undefined ? [] : ["symbol != '' AND segment = ''"]),
@@ -218,8 +242,27 @@ export class OpenTable {
       ...(bound === undefined ? [] : [bound]),
     ];
     return `SELECT ${values.join(', ')} FROM (
-    SELECT *, ${date} AS ${PATH_DATE} FROM ${source}
+    SELECT *, ${date} AS ${PATH_DATE} FROM ${from(read)}
     WHERE ${where.join(' AND ')})`;
+  }
+
+  /**
+   * The conditions for the rows that the mail of their date counts, by the report's rule.
+   * @param whole all rows of the files, for the FROM clause
+   */
+  #describeCounted(whole: string): readonly string[] {
+    const cancelled = buildCancelledQuery(whole, [PATH_DATE, PLACE], PATH_DATE);
+    /** Dates by the condition for their hours: most have the same. */
+    const hours = new Map<string, readonly string[]>();
+    for (const manifest of this.touched) {
+      const own = buildReportHours(manifest, this.#context.calendar);
+      const condition = own?.replaceAll(`DATE ${quoteString(manifest.date)}`, `toDate32(${PATH_DATE})`);
+      if (condition) hours.set(condition, [...(hours.get(condition) ?? []), quoteString(manifest.date)]);
+    }
+    return [
+      buildCountedCondition({ name: `(${PATH_DATE}, ${PLACE})`, list: cancelled }),
+      ...Array.from(hours, ([condition, dates]) => `(${PATH_DATE} NOT IN (${dates.join(', ')}) OR ${condition})`),
+    ];
   }
 }
 
@@ -282,6 +325,22 @@ export function assertTrades(manifests: readonly Manifest[], hint?: string): voi
       {
         kind: 'usage',
         hint: hint ?? `Read them by their name: FROM ${plainName(manifest.dataset)}.`,
+      },
+    );
+  }
+}
+
+/** @throws Fault `REPORT_COLUMNS_MISSING` (usage): without these columns no one can say what counts */
+function assertCounted(manifests: readonly Manifest[]): void {
+  for (const { dataset, date, schema } of manifests) {
+    const missing = COUNTED_COLUMNS.find((name) => !schema.some((column) => column.name === name));
+    if (missing === undefined) continue;
+    throw new Fault(
+      'REPORT_COLUMNS_MISSING',
+      `${dataset} ${date} has no column ${missing}, which decides what counts`,
+      {
+        kind: 'usage',
+        hint: `Leave the date out, or read all its rows: FROM ${plainName(dataset)}.`,
       },
     );
   }

@@ -263,18 +263,19 @@ export const SUMMARIZED_COLUMNS: readonly string[] = [
 /**
  * The prints and cancel messages of the keys that may have a cancel message, each with the running sum `level` and the
  * lowest that it has later. Both sums follow one numbering, because records of equal time and id have no order of their own.
- * @param list the columns of the result, with those of `COUNTED_COLUMNS`
+ * @param list the columns of the result, with those of `COUNTED_COLUMNS` @param day names the day's column, if there are many
  */
-function matchCancels(table: string, list: string): string {
+function matchCancels(table: string, list: string, day?: string): string {
+  const [key, few] = [KEY, FEW].map((columns) => (day === undefined ? columns : `${day}, ${columns}`));
   // Both windows start at their first row and only grow, so each row is added once: with size 1, a contract may have
   // some ten thousand prints at one price.
   const frame = 'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW';
-  return `SELECT *, min(level) OVER (PARTITION BY ${KEY} ORDER BY place DESC ${frame}) AS lowest FROM (
-    SELECT *, sum(step) OVER (PARTITION BY ${KEY} ORDER BY place ${frame}) AS level FROM (
-      SELECT *, row_number() OVER (PARTITION BY ${KEY} ORDER BY time, step DESC, id, option_activity_type, ${KNOWN_PREMIUM}) AS place FROM (
+  return `SELECT *, min(level) OVER (PARTITION BY ${key} ORDER BY place DESC ${frame}) AS lowest FROM (
+    SELECT *, sum(step) OVER (PARTITION BY ${key} ORDER BY place ${frame}) AS level FROM (
+      SELECT *, row_number() OVER (PARTITION BY ${key} ORDER BY time, step DESC, id, option_activity_type, ${KNOWN_PREMIUM}) AS place FROM (
         SELECT ${list}, ${ROOT} AS contract_root, ${THOUSANDTHS} AS contract_strike, ${PRICE} AS contract_price, CASE WHEN ${IS_CANCEL} THEN -1 ELSE 1 END AS step
         FROM ${table}
-        WHERE (${FEW}) IN (SELECT ${FEW} FROM ${table} WHERE ${IS_CANCEL})
+        WHERE (${few}) IN (SELECT ${few} FROM ${table} WHERE ${IS_CANCEL})
       ) AS keyed
     ) AS placed
   ) AS levelled`;
@@ -284,10 +285,11 @@ function matchCancels(table: string, list: string): string {
  * A query for the cancelled prints.
  * @param table the day's records, for the FROM clause
  * @param columns columns to return for each print
+ * @param day the column that names the day, if the table has many
  */
-export function buildCancelledQuery(table: string, columns: readonly string[]): string {
+export function buildCancelledQuery(table: string, columns: readonly string[], day?: string): string {
   const list = [...new Set([...columns, ...COUNTED_COLUMNS])].join(', ');
-  return `SELECT ${columns.join(', ')} FROM (${matchCancels(table, list)}) AS matched WHERE step = 1 AND lowest < level`;
+  return `SELECT ${columns.join(', ')} FROM (${matchCancels(table, list, day)}) AS matched WHERE step = 1 AND lowest < level`;
 }
 
 /**

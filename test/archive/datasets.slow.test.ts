@@ -136,6 +136,10 @@ describe('a dataset of another kind than trades', () => {
         hint: 'Read them by their name: FROM option_chain.',
       });
       await expect(own.rows('SELECT count() FROM option_chain_summary')).rejects.toMatchObject({ code: 'NO_SUMMARY' });
+      await expect(own.rows('SELECT count() FROM option_chain_counted')).rejects.toMatchObject({
+        code: 'REPORT_COLUMNS_MISSING',
+        message: expect.stringContaining('has no column id, which decides what counts'),
+      });
       await expect(own.rows('SELECT count() FROM market_structure')).rejects.toMatchObject({ code: 'INVALID_SQL' });
       await expect(own.rows('SELECT count() FROM system.tables')).rejects.toMatchObject({ code: 'INVALID_SQL' });
     } finally {

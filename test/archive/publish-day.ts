@@ -63,9 +63,10 @@ export async function buildDay(engine: Engine, day: Day, folder: string): Promis
       const rows = Array.from({ length: Math.min(PAGE_ROWS, count - from) }, (_, i) => {
         const trade = createTrade(from + i);
         const time = `${date}${String(trade['time']).slice(10)}`;
-        if (time < min) min = time;
-        if (time > max) max = time;
-        return { ...trade, id: `${date}-${trade['id']}`, date, time, ...change(from + i) };
+        const row = { ...trade, id: `${date}-${trade['id']}`, date, time, ...change(from + i) };
+        if (row.time < min) min = row.time;
+        if (row.time > max) max = row.time;
+        return row;
       });
       await stage.put({ ...windowAt(from / PAGE_ROWS), date }, createPage(rows));
     }

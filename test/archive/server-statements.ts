@@ -2,6 +2,7 @@
 import { listQuestions } from '../../bench/support/archive-questions.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Store } from '../../src/store/store.ts';
+import { createTrade, type TradeRow } from '../support/trades.ts';
 import { publishDay } from './publish-day.ts';
 
 export const DATES = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'];
@@ -14,9 +15,19 @@ export async function publishDays(engine: Engine, store: Store): Promise<void> {
       date,
       rows: ROWS,
       condition: day === 1 ? 'degraded' : 'available',
-      change: (k) => ({ size: ((k * 7) % 500) + 1, ...(day >= 2 ? { venue: `V${k % 3}` } : {}) }),
+      change: (k) => ({
+        ...cancelsBefore(k),
+        ...{ size: ((k * 7) % 500) + 1, ...(day >= 2 ? { venue: `V${k % 3}` } : {}) },
+      }),
     });
   }
+}
+
+/** One of each thousand is a cancel message of the one five hundred before, which has the same size. */
+function cancelsBefore(k: number): TradeRow {
+  if (k % 1000 !== 500) return {};
+  const { id: _, time: __, date: ___, ...print } = createTrade(k - 500);
+  return { ...print, option_activity_type: 'CANC' };
 }
 
 const QUESTIONS: readonly (readonly [string, string])[] = listQuestions({
@@ -47,6 +58,10 @@ export const SERVER_STATEMENTS: readonly (readonly [string, string])[] = [
   ['the newest date', 'SELECT min(date) AS a, max(date) AS b, count() AS n FROM rawoptiontradesmaxdateonlymv'],
   ['a column that dates lack', 'SELECT venue, count() AS n FROM trades GROUP BY venue ORDER BY venue'],
   ['all columns', "SELECT * FROM trades WHERE date > '2026-11-17' ORDER BY id LIMIT 20"],
+  [
+    'the records that count',
+    'SELECT date, count() AS n, sum(size) AS volume FROM trades_counted GROUP BY date ORDER BY date',
+  ],
   ['the first rows', 'SELECT * FROM trades ORDER BY premium DESC, id LIMIT 5'],
   [
     'qualified names',

@@ -159,6 +159,13 @@ describe('the number of the mail', () => {
     return found?.[1] ?? [];
   };
 
+  it('premium, records and contracts are those of `trades_counted`', async () => {
+    const sql = `SELECT sum(premium) AS total, count() AS trades, sum(size) AS contracts FROM trades_counted WHERE date = '${report.drop.date}'`;
+    const ended = await flowdrop(['query', sql, '--from-store', 'out/drops', '--format', 'json'], { cwd });
+    const { total, trades, contracts } = report.headline;
+    expect(JSON.parse(ended.stdout)).toEqual([{ total: expect.closeTo(Number(total), 2), trades, contracts }]);
+  });
+
   it('0DTE share is that of recipe 1', () => {
     expect(Number(read('1')[0]?.['zero_dte_share'])).toBeCloseTo(
       Number(report.headline.zeroDte) / Number(report.headline.total),
