@@ -63,7 +63,7 @@ export interface TestOptions {
   readonly isAlertDown?: () => boolean | Promise<boolean>;
   /** Whether runs record nothing of their end. */
   readonly isSilent?: boolean;
-  /** How a run ends that is asked to stop. Default: 130. */
+  /** How a run ends that is asked to stop; with SIGKILL it is deaf, and ends when it is killed. Default: 130. */
   readonly stopWith?: 'SIGKILL' | 0 | 3;
   /** How long a run takes to stop. Default: no time. */
   readonly stopMs?: number;
@@ -75,6 +75,8 @@ export interface TestOptions {
   readonly held?: readonly string[];
   /** Exit code of each run, at once; without it the test ends them. */
   readonly code?: (job: string, count: number) => number | 'SIGKILL';
+  /** What each run prints. */
+  readonly stdout?: string;
 }
 
 export function jobText(name: string, schedule: string): string {
@@ -149,7 +151,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
           resolve({
             code: code === 'SIGKILL' ? undefined : code,
             signal: code === 'SIGKILL' ? code : undefined,
-            stdout: '',
+            stdout: options.stdout ?? '',
             stderr: '',
           });
         };
@@ -161,15 +163,16 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       const stop = () => {
         run.stops += 1;
         run.isStopped = true;
+        if (options.stopWith === 'SIGKILL') return;
         if (options.stopMs === undefined) end(options.stopWith ?? 130);
         else setTimeout(() => end(options.stopWith ?? 130), options.stopMs);
       };
-      return { logFile: undefined, done, stop, kill: stop };
+      return { logFile: undefined, done, stop, kill: () => end('SIGKILL') };
     },
     historyOf: (job) => ({
       read: async (runId) => records.get(runId),
-      async settle(runId, { outcome }) {
-        const record = records.get(runId) ?? createRunRecord({ id: runId, job });
+      async settle(runId, { outcome, error }) {
+        const record = records.get(runId) ?? createRunRecord({ id: runId, job, error });
         records.set(runId, { ...record, reason: reasons.get(runId) ?? record.reason, outcome });
         return records.get(runId);
       },

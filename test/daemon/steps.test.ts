@@ -24,6 +24,7 @@ const run = { job: 'a', command: 'run', options: [] } as const;
 const stop = { job: 'a', command: 'stop' } as const;
 const backfill = { ...run, command: 'backfill' } as const;
 const viewOf = () => test?.daemon.view().jobs[0];
+const deathsIn = (alerts: TestDaemon['alerts']) => alerts.filter(({ args }) => args[0] === '--died').length;
 const reasons = () => test?.started.map(({ reason }) => reason);
 
 describe('what a person asks for', () => {
@@ -44,8 +45,7 @@ describe('what a person asks for', () => {
     started[0]?.end(1);
     await pass(1_000);
     expect(viewOf()?.retry_at).toBeNull();
-    expect(alerts.filter(({ args }) => args[0] === '--died')).toEqual([]);
-    expect(reasons()).toEqual(['asked', 'scheduled']);
+    expect([deathsIn(alerts), reasons()]).toEqual([0, ['asked', 'scheduled']]);
   });
 
   it('is the retry of a tick, but not when it is a backfill', async () => {
@@ -120,9 +120,44 @@ describe('a run that recorded no end', () => {
     await pass(31 * MINUTE);
     expect(viewOf()?.runs.map((each) => each.outcome)).toEqual([outcome]);
   });
+
+  it('because it was deaf to a stop and had to be killed is interrupted, neither retried nor alerted', async () => {
+    const { daemon, pass, started, alerts } = await start({ isSilent: true, stopWith: 'SIGKILL' });
+    await pass(31 * MINUTE);
+    daemon.ask(stop);
+    await pass(MINUTE);
+    expect(viewOf()?.runs.map(({ outcome }) => outcome)).toEqual(['interrupted']);
+    await pass(27 * MINUTE);
+    expect([started.length, deathsIn(alerts)]).toEqual([1, 0]);
+  });
+
+  it.each([
+    ['{"error":{"code":"SETTING_MISSING","message":"no key"}}', 2, 'usage', 'SETTING_MISSING', 0],
+    ['{"error":{"code":"STORE_DOWN","message":"away"}}', 1, 'failed', 'STORE_DOWN', 0],
+    ['{"error":{"code":1}}', 1, 'failed', undefined, 1],
+    ['null', 1, 'failed', undefined, 1],
+    ['', 1, 'failed', undefined, 1],
+  ])('and printed %j with exit code %i is %s with error %s, and %i times alerted', async (...row) => {
+    const [stdout, exit, outcome, error, deaths] = row;
+    const { pass, alerts } = await start({ isSilent: true, code: () => exit, stdout });
+    await pass(31 * MINUTE);
+    expect(viewOf()?.runs.map((each) => [each.outcome, each.error?.code])).toEqual([[outcome, error]]);
+    expect(deathsIn(alerts)).toBe(deaths);
+  });
 });
 
 describe('an alert that does not get through', () => {
+  it('is dropped when a later run has gone well', async () => {
+    let isAlertDown = true;
+    const code = (_job: string, count: number) => (count === 1 ? 'SIGKILL' : 0);
+    const { pass, alerts } = await start({ isSilent: true, code, isAlertDown: () => isAlertDown });
+    await pass(56 * MINUTE);
+    expect([sent('died') ?? 0, reasons()]).toEqual([5, ['scheduled', 'retry']]);
+    isAlertDown = false;
+    await pass(3 * HOUR);
+    expect(deathsIn(alerts)).toBe(0);
+  });
+
   const sent = (what: string) =>
     test?.lines.filter((line) => line['event'] === 'alerting' && line['what'] === what).length;
 
