@@ -281,6 +281,35 @@ describe('a job that reads a table of a ClickHouse server', () => {
     }
   });
 
+  it.each([
+    [
+      'rows come after they were counted',
+      ['FORMAT Parquet', "INSERT INTO moving SELECT * REPLACE (concat(id, '-late') AS id) FROM typed LIMIT 5"],
+      ['DATE_UNSETTLED', ROWS + 5],
+    ],
+    [
+      'a value changes after it was streamed',
+      ['sum(cityHash64', "ALTER TABLE moving UPDATE price = 777 WHERE endsWith(id, '-5') SETTINGS mutations_sync = 2"],
+      ['SEAL_UNVERIFIED', ROWS],
+    ],
+  ] as const)('publishes nothing when %s, and seals it next time', async (_title, [moment, change], [code, rows]) => {
+    await front.engine.command(
+      'CREATE OR REPLACE TABLE moving ENGINE = MergeTree ORDER BY date AS SELECT * FROM typed',
+    );
+    front.onStatement = async (sql) => {
+      if (!sql.includes(moment)) return undefined;
+      front.onStatement = undefined;
+      await front.engine.command(change);
+      return undefined;
+    };
+    const job = await writeTableJob('  table: moving\n');
+    expect(await backfill(job)).toMatchObject({ code: 1, stderr: expect.stringContaining(code) });
+    const files = await listFiles(join(folder.path, 'drops'));
+    expect(files.filter((file) => file.includes(`session=${OLD_DAY}`))).toEqual([]);
+    expect(await backfill(job)).toMatchObject({ code: 0 });
+    expect(await manifestOf('own-trades')).toMatchObject({ rows });
+  });
+
   it('is refused with the columns that the table has when it lacks one', async () => {
     const job = await writeTableJob('  table: typed\n  columns: [date, colour]\n  types: { colour: string }\n');
     for (const args of [
