@@ -55,13 +55,14 @@ describe('a sealed date whose rows move', () => {
       cleanups.push(() => table.drop());
       let child: ChildProcess | undefined;
       let killAt = Number.POSITIVE_INFINITY;
+      let signal: NodeJS.Signals = 'SIGKILL';
       let asked = 0;
       const front = await startFront({
         table,
         rowLimit: LIMIT,
         isPage: (sql) => {
           asked += 1;
-          if (asked === killAt) child?.kill('SIGKILL');
+          if (asked === killAt) child?.kill(signal);
           return isPage(sql);
         },
       });
@@ -75,14 +76,15 @@ describe('a sealed date whose rows move', () => {
       };
       const reports = `reports:\n  - template: flow\n    to: [${TO.join(', ')}]`;
       const job = await writeJob(cwd, { name: 'nightly', api, reports });
-      const run = async (at = Number.POSITIVE_INFINITY) => {
-        killAt = at;
+      const run = async (at = Number.POSITIVE_INFINITY, by: NodeJS.Signals = 'SIGKILL') => {
+        [killAt, signal] = [at, by];
         asked = 0;
         const onStart = (started: ChildProcess) => {
           child = started;
         };
         return await flowdrop(['run', job], { cwd, env, ...(Number.isFinite(at) ? { onStart } : {}) });
       };
+      const readManifest = () => readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', DATE));
       const first = await run();
       expect(first.code, first.stderr).toBe(0);
       expect(receiver.messages).toHaveLength(TO.length);
@@ -105,6 +107,10 @@ describe('a sealed date whose rows move', () => {
         const killed = await run(at);
         expect(killed.code, killed.stderr).toBeNull();
       }
+      const stopped = await run(4, 'SIGINT');
+      expect(stopped.code, stopped.stderr).toBe(130);
+      expect(stopped.stderr).not.toContain('audit-failed');
+      expect(await readManifest()).toMatchObject({ revision: 1 });
       const last = await run();
       expect(last.code, last.stderr).toBe(0);
       expect(last.stdout).toMatch(/1 of 1 sealed date\(s\) compared with the source are equal/);
@@ -113,8 +119,10 @@ describe('a sealed date whose rows move', () => {
       const truth = await openTruth(truthFile);
       cleanups.push(async () => truth.close());
       expect(await truth.compare(join(cwd, 'drops', dropKey('trades', DATE)))).toEqual([]);
-      const manifest = await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', DATE));
-      expect(manifest).toMatchObject({ revision: 2, changes: { added: 5, removed: 0, altered: corrected.length } });
+      expect(await readManifest()).toMatchObject({
+        revision: 2,
+        changes: { added: 5, removed: 0, altered: corrected.length },
+      });
       const corrections = receiver.messages.slice(TO.length);
       expect(corrections.map(({ to }) => to).toSorted()).toEqual([...TO]);
       for (const { source } of corrections) expect((await PostalMime.parse(source)).subject).toMatch(/correct/i);
