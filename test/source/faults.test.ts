@@ -150,12 +150,14 @@ describe('a page comes home', () => {
     { kind: 'status', status: 200, body: 'empty' },
   ];
   test.each(passing.map((fault) => [name(fault), fault] as const))(
-    'on the second try after %s',
+    'on the second try after %s, and only a 429 slows the pace',
     async (_name, fault) => {
       proxy.follow([{ on: 1, fault }]);
       expectTruth(await source.ask(QUERY));
       expect(proxy.injected).toEqual([{ request: 1, fault }]);
-      expect(source.stats).toMatchObject({ requests: 2, retries: 1 });
+      const isLimit = fault.kind === 'status' && fault.status === 429;
+      expect(source.stats).toMatchObject({ requests: 2, retries: 1, rateLimited: isLimit ? 1 : 0 });
+      expect(source.intervalMs()).toBeCloseTo(isLimit ? 1.02 * 1010 : 1010);
       expect(clock.slept).toBeGreaterThanOrEqual(250);
     },
   );

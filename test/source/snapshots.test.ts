@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SnapshotApi } from '../../src/job/job.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { createSnapshotClient, type SnapshotClient } from '../../src/source/snapshot.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { serveHttp } from '../support/http-server.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
@@ -31,6 +31,7 @@ interface Reply {
 let server: Awaited<ReturnType<typeof serveHttp>>;
 let seen: Seen[];
 let replies: Reply[];
+let clock: FakeClock;
 let chain: SnapshotClient;
 let structure: SnapshotClient;
 
@@ -49,7 +50,7 @@ beforeEach(async () => {
     response.writeHead(status, { ...extra });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   });
-  const clock = createFakeClock({ startMs: Date.parse(`${DAY}T23:00:00Z`) });
+  clock = createFakeClock({ startMs: Date.parse(`${DAY}T23:00:00Z`) });
   const url = `${server.url}/snapshots`;
   const deps = { clock, pacer: createPacer(clock, { requestsPerSecond: 1 }), log: createSilentLog() };
   const options = { url, apiKey: KEY, clockOffsetMs: 0 };
@@ -209,6 +210,19 @@ describe.each([
     expect(await ask()).toMatchObject({ kind: 'rows' });
     expect(await ask()).toMatchObject({ kind: 'missing', reason: 'HTTP 404' });
   });
+});
+
+test.each([429, 503])('both wait as long as the Retry-After of a %i says', async (status) => {
+  for (const [ask, good] of [
+    [askChain, { data: [], meta: {} }],
+    [askStructure, snapshot()],
+  ] as const) {
+    const began = clock.now();
+    replies = [{ status, headers: { 'retry-after': '40' }, body: {} }, { body: good }];
+    expect(await ask()).toMatchObject({ kind: 'rows' });
+    expect(clock.now() - began).toBeGreaterThanOrEqual(40_000);
+    expect(clock.now() - began).toBeLessThan(43_000);
+  }
 });
 
 test('no error of a snapshot endpoint repeats the key', async () => {
