@@ -9,7 +9,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Families } from '../api-contract/family.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
-import { Fault, findSqlPlaces } from '../core/errors.ts';
+import { Fault, findSqlPlaces, isFault } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { formatSettings, quoteString } from '../engine/literal.ts';
@@ -35,7 +35,7 @@ import {
 import { readAll, type TableRead } from './reads.ts';
 import { dropDamaged, watchSealed } from './sealed.ts';
 import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
-import { listTables, type OpenTable, openTables } from './tables.ts';
+import { type ArchiveTable, listTables, type OpenTable, openTables, plainName } from './tables.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
@@ -95,6 +95,9 @@ export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
+/** The only statements beside a SELECT. They do not run: we know the answer. */
+const SHOW_TABLES = /^\s*show\s+tables\s*;?\s*$/i;
+const DESCRIBE = /^\s*desc(?:ribe)?(?:\s+table)?\s+(`[^`\\]+`|\w+)\s*;?\s*$/i;
 
 /** The pool of an archive in `folder`, which a caller starts before it has found the store. */
 export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'command'> {
@@ -132,28 +135,69 @@ export async function openArchive(options: ArchiveOptions) {
    */
   async function query(request: ArchiveQuery): Promise<ArchiveAnswer> {
     const { sql } = request;
+    const isShow = SHOW_TABLES.test(sql);
+    const described = DESCRIBE.exec(sql)?.[1];
+    const select = described === undefined ? sql : `SELECT * FROM ${described}`;
     try {
-      const text = admitted.get(sql) ?? (await guard.admit(sql, asker));
-      admitted.set(sql, text);
-      return await pool.use(asker, (engine) => answer(engine, text, request));
+      const text = isShow ? sql : (admitted.get(select) ?? (await guard.admit(select, asker)));
+      admitted.set(select, text);
+      return await pool.use(asker, async (engine) => {
+        if (isShow) return await answer(engine, selectTexts('description', await listShown(engine)), request);
+        return await answer(engine, described === undefined ? text : await describeTable(engine, text), request);
+      });
     } catch (error) {
-      if (!signal.aborted) throw describeQueryFailure(error, sql, names, types, files.secrets);
-      throw new Fault('INTERRUPTED', 'stopped before it was finished', {
-        kind: 'interrupted',
-        hint: 'Nothing was written; start the same command again.',
+      if (signal.aborted) {
+        throw new Fault('INTERRUPTED', 'stopped before it was finished', {
+          kind: 'interrupted',
+          hint: 'Nothing was written; start the same command again.',
+        });
+      }
+      if (!(error instanceof Refusal)) throw describeQueryFailure(error, sql, types, files.secrets);
+      if (error.cause !== undefined) throw describeQueryFailure(error.cause, sql, types, files.secrets);
+      const shown = await pool.use(asker, listShown).catch(() => names.map((name) => [name]));
+      throw new Fault(error.code, error.message, {
+        kind: 'usage',
+        hint: `Allowed is one SELECT over ${shown.map(([name]) => name).join(', ')}, in ClickHouse SQL, without settings, formats, files and addresses. \`flowdrop query "SHOW TABLES"\` describes them.`,
       });
     }
   }
 
+  async function open(engine: PooledEngine, tables: readonly ArchiveTable[]): Promise<readonly OpenTable[]> {
+    return await openTables(tables, {
+      ...{ store, datasets, types, families, calendar, engine: server ?? engine, files: server?.files ?? files },
+      openSealed: (dataset) => (watches.get(dataset) ?? watchSealed(store, dataset)).listSome(),
+    });
+  }
+
+  /** The tables that can be read now, each by the name that needs no quotes if it has one. */
+  async function listShown(engine: PooledEngine): Promise<readonly (readonly [name: string, text: string])[]> {
+    const shown = new Map<string, string>();
+    for (const one of known) {
+      const [table] = await open(engine, [one]).catch((error: unknown) => {
+        // Nothing is sealed yet, or the rows are of another kind.
+        if (isFault(error) && (error.kind === 'usage' || error.code === 'ARCHIVE_EMPTY')) return [];
+        throw error;
+      });
+      if (table === undefined) continue;
+      const { name, dates, rows, sealed } = table;
+      if (name === plainName(sealed.dataset)) shown.delete(sealed.dataset);
+      shown.set(name, `${rows} rows of ${sealed.dataset}, ${dates[0]} to ${dates.at(-1)}`);
+    }
+    return [...shown].sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /** @param text reads one table and nothing else */
+  async function describeTable(engine: PooledEngine, text: string): Promise<string> {
+    const named = known.filter(({ name }) => name === listTokens(text).at(-1)?.value);
+    const [table] = await open(engine, named);
+    await table?.describeAll();
+    return selectTexts('type', table?.columns().map(({ name, type }) => [name, type]) ?? []);
+  }
+
   async function answer(engine: PooledEngine, text: string, request: ArchiveQuery): Promise<ArchiveAnswer> {
-    const named = new Set(listTokens(text).map(({ value }) => value));
-    const tables = await openTables(
-      known.filter(({ name }) => named.has(name)),
-      {
-        ...{ store, datasets, types, families, calendar, engine: server ?? engine, files: server?.files ?? files },
-        openSealed: (dataset) => (watches.get(dataset) ?? watchSealed(store, dataset)).listSome(),
-      },
-    );
+    const names = new Set(listTokens(text).map(({ value }) => value));
+    const named = known.filter(({ name }) => names.has(name));
+    const tables = await open(engine, named);
     const run = async (reads: readonly TableRead[]) => {
       for (const table of tables) await table.narrow(reads);
       return server === undefined
@@ -237,6 +281,12 @@ export async function openArchive(options: ArchiveOptions) {
   }
 }
 
+/** A statement for these rows, with the columns `name` and another. */
+function selectTexts(column: string, rows: readonly (readonly string[])[]): string {
+  const list = rows.map((row) => `(${row.map(quoteString).join(', ')})`).join(', ');
+  return `SELECT row.1 AS name, row.2 AS ${column} FROM (SELECT arrayJoin(CAST([${list}], 'Array(Tuple(String, String))')) AS row)`;
+}
+
 /** The day that `today()` means. */
 async function readDay(engine: Pick<PooledEngine, 'rows'>): Promise<string | undefined> {
   const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
@@ -244,17 +294,13 @@ async function readDay(engine: Pick<PooledEngine, 'rows'>): Promise<string | und
 }
 
 /** Reads the totals since the process started, less those of `before`. */
-async function readCost(engine: PooledEngine, before?: ReadCost): Promise<ReadCost> {
-  const names = Object.values(EVENTS).map(quoteString).join(', ');
-  const rows = await engine.rows<{ event: string; value: number }>(
-    `SELECT event, value FROM system.events WHERE event IN (${names})`,
+async function readCost(engine: PooledEngine, before?: ReadCost): Promise<ReadCost | undefined> {
+  const sums = Object.entries(EVENTS).map(
+    ([name, event]) =>
+      `sumIf(toFloat64(value), event = '${event}') - ${before?.[name as keyof ReadCost] ?? 0} AS ${name}`,
   );
-  const values = new Map(rows.map(({ event, value }) => [event, Number(value)]));
-  const read = (name: keyof ReadCost) => (values.get(EVENTS[name]) ?? 0) - (before?.[name] ?? 0);
-  return {
-    ...{ files: read('files'), rowGroups: read('rowGroups') },
-    ...{ prunedRowGroups: read('prunedRowGroups'), s3Bytes: read('s3Bytes') },
-  };
+  const [cost] = await engine.rows<ReadCost>(`SELECT ${sums.join(', ')} FROM system.events`);
+  return cost;
 }
 
 /** The engine's codes, version and stack trace, which help only its developers. */
@@ -266,20 +312,12 @@ const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 /**
  * The fault of a failed statement; its kind is `usage` if the statement is wrong. The caller gets the engine's own message,
  * because the caller may see every row of the archive, but without our internal names, folders, addresses and credentials.
- * @param tables names that a statement may read @param secrets texts that must be hidden in messages
+ * @param secrets texts that must be hidden in messages
  */
-function describeQueryFailure(
-  error: unknown,
-  sql: string,
-  tables: readonly string[],
-  types: AnswerTypes,
-  secrets: readonly string[],
-): unknown {
-  if (error instanceof Refusal && error.cause === undefined) return explainRefusal(error, tables);
-  const cause = error instanceof Refusal ? error.cause : error;
-  if (!(cause instanceof EngineFault)) return error;
-  const words = cleanWords(cause.message, secrets);
-  const meaning = meaningOf(cause);
+function describeQueryFailure(error: unknown, sql: string, types: AnswerTypes, secrets: readonly string[]): unknown {
+  if (!(error instanceof EngineFault)) return error;
+  const words = cleanWords(error.message, secrets);
+  const meaning = meaningOf(error);
   if (meaning === 'UNREADABLE') {
     return new Fault('ARCHIVE_UNREADABLE', `the drops cannot be read: ${words}`, {
       hint: 'Run `flowdrop verify JOB`; check whether the store is reachable.',
@@ -295,17 +333,17 @@ function describeQueryFailure(
       hint: 'Query fewer dates, symbols or columns at a time.',
     });
   }
-  const damaged = findDamagedFile(cause);
+  const damaged = findDamagedFile(error);
   if (damaged !== undefined) {
     const date = /session=(\d{4}-\d{2}-\d{2})/.exec(damaged)?.[1] ?? '';
     return dropDamaged(date, `its file cannot be read: ${words}`);
   }
-  const refusal = toRefusal(cause, sql);
+  const refusal = toRefusal(error, sql);
   if (!(refusal instanceof Refusal)) return new Fault('ENGINE_FAILED', words);
   return new Fault(refusal.code, `${refusal.message} ClickHouse says: ${words}`, {
     kind: 'usage',
     places: findSqlPlaces(sql, refusal.message),
-    hint: `Reason ${refusal.reason ?? 'unknown'}. ${explainTypes(cause.message, types) ?? `Tables are ${joinWords(tables)}; the SQL is ClickHouse's.`}`,
+    hint: `Reason ${refusal.reason ?? 'unknown'}. ${explainTypes(error.message, types) ?? "DESCRIBE and a table's name list its columns; the SQL is ClickHouse's."}`,
   });
 }
 
@@ -323,19 +361,6 @@ function explainTypes(message: string, types: AnswerTypes): string | undefined {
   if (/\bDate(32|Time(64)?)?\b/.test(message))
     return `Dates and times are typed: use date functions, or toString(date) for text functions such as LIKE. ${API_TYPES}`;
   return undefined;
-}
-
-function explainRefusal(refusal: Refusal, tables: readonly string[]): Fault {
-  return new Fault(refusal.code, refusal.message, {
-    kind: 'usage',
-    hint: `Allowed is one SELECT over ${joinWords(tables)}, in ClickHouse SQL, without settings, formats, files and addresses.`,
-  });
-}
-
-/** Names that need no quotes; each dataset has summaries besides, if it has single trades. */
-function joinWords(tables: readonly string[]): string {
-  const words = tables.filter((name) => /^\w+$/.test(name) && !name.endsWith('_summary'));
-  return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
 
 function cleanWords(message: string, secrets: readonly string[]): string {

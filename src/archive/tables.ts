@@ -19,7 +19,7 @@ import { patternOf, type StoreFiles } from './drop-files.ts';
 import { describeBounds, describeNumbers, isBefore, type TableRead, unite } from './reads.ts';
 import type { SealedSet } from './sealed.ts';
 
-interface ArchiveTable {
+export interface ArchiveTable {
   readonly name: string;
   /** `undefined`: of the API's tables, if no dataset was chosen; see `Archive`. */
   readonly dataset: string | undefined;
@@ -53,7 +53,7 @@ export function listTables(datasets: readonly string[], trades: string | undefin
 }
 
 /** A dataset as a name that needs no quotes. */
-function plainName(dataset: string): string {
+export function plainName(dataset: string): string {
   return dataset.replaceAll(/[-.]/g, '_');
 }
 
@@ -228,12 +228,10 @@ export class OpenTable {
     // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
     const paths = keys.map((key) => quoteString(this.#context.files.root + key));
     const isShown = isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`;
-    const deciding = listColumns(this.touched, 'typed').filter(({ name }) => COUNTED_COLUMNS.includes(name));
-    const whole = `(SELECT *, ${PLACE}, ${date} AS ${PATH_DATE} FROM ${from(deciding, true)} WHERE ${isShown})`;
     const [only, ...others] = this.reads;
     const where = [
       isShown,
-      ...(this.rows === 'counted' && !isEmpty ? this.#describeCounted(whole) : []),
+      ...(this.rows === 'counted' && !isEmpty ? this.#describeCounted((some) => from(some, true), date, isShown) : []),
       ...(hasTime ? describeBounds(this.reads.map(({ time }) => time).reduce(unite)) : []),
       // The row of all symbols would double every sum.
       ...(this.#summary === undefined ? [] : ["symbol != '' AND segment = ''"]),
@@ -246,11 +244,10 @@ export class OpenTable {
     WHERE ${where.join(' AND ')})`;
   }
 
-  /**
-   * The conditions for the rows that the mail of their date counts, by the report's rule.
-   * @param whole all rows of the files, for the FROM clause
-   */
-  #describeCounted(whole: string): readonly string[] {
+  /** The conditions for the rows that the mail of their date counts, by the report's rule. */
+  #describeCounted(from: (columns: readonly ArchiveColumn[]) => string, date: string, isShown: string) {
+    const deciding = listColumns(this.touched, 'typed').filter(({ name }) => COUNTED_COLUMNS.includes(name));
+    const whole = `(SELECT *, ${PLACE}, ${date} AS ${PATH_DATE} FROM ${from(deciding)} WHERE ${isShown})`;
     const cancelled = buildCancelledQuery(whole, [PATH_DATE, PLACE], PATH_DATE);
     /** Dates by the condition for their hours: most have the same. */
     const hours = new Map<string, readonly string[]>();

@@ -280,7 +280,7 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     summary: 'run SQL over all sealed drops of a store, without lookback or limits',
     argument: {
       syntax: '<sql>',
-      text: "one SELECT over datasets by their names, or over the API's tables; - reads it from stdin",
+      text: 'SHOW TABLES, DESCRIBE and a table, or one SELECT over tables; - reads it from stdin',
     },
     options: {
       job: text('job', 'job whose store to query; default: the one store of all jobs', ['fromStore', 'dataset']),

@@ -252,10 +252,11 @@ function readLiteral(value: string): string {
 }
 
 function unknownTable(name: string, { tables }: Rules): Refusal {
-  const allowed = `${tables.slice(0, -1).join(', ')} and ${tables.at(-1)}`;
+  // Who has tables of its own lists them beside the refusal.
+  const allowed = tables === TABLES ? `; allowed are ${tables.join(' and ')}` : '';
   const nearest = findNearest(name, tables);
   const hint = nearest === undefined ? '' : ` (did you mean ${nearest}?)`;
-  return refuseSql(`Table ${name} is not available${hint}; allowed are ${allowed}.`);
+  return refuseSql(`Table ${name} is not available${hint}${allowed}.`);
 }
 
 /** Tables, and right sides of IN, which may be tables. */

@@ -62,6 +62,8 @@ export const SERVER_STATEMENTS: readonly (readonly [string, string])[] = [
     'the records that count',
     'SELECT date, count() AS n, sum(size) AS volume FROM trades_counted GROUP BY date ORDER BY date',
   ],
+  ['its columns', 'DESCRIBE trades_counted'],
+  ['all tables', 'SHOW TABLES'],
   ['the first rows', 'SELECT * FROM trades ORDER BY premium DESC, id LIMIT 5'],
   [
     'qualified names',
@@ -85,4 +87,5 @@ export const REFUSED: readonly string[] = [
   'SELECT _path FROM trades',
   'SELECT throwIf(1) FROM trades',
   'DROP TABLE trades',
+  'DESCRIBE TABLE tradse',
 ];

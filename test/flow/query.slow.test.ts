@@ -259,6 +259,15 @@ describe('flowdrop query', () => {
       2,
       /INVALID_SQL: Table function file is not available\.\n {2}-> Allowed is one SELECT/,
     ],
+    [
+      'a table to describe that is misspelt',
+      ['DESCRIBE TABLE tradse'],
+      2,
+      /INVALID_SQL: Table tradse is not available/,
+    ],
+    ["a table of the engine's to describe", ['DESCRIBE `system.tables`'], 2, /INVALID_SQL: Table system.tables is not/],
+    ['a file to describe', ["DESCRIBE file('/etc/passwd')"], 2, /INVALID_SQL: Only SELECT/],
+    ['a list of anything else', ['SHOW TABLES FROM system'], 2, /INVALID_SQL: Only SELECT/],
     ['two statements', ['SELECT 1; SELECT 2'], 2, /INVALID_SQL: Only one statement/],
     [
       'a column that nobody has',
@@ -285,7 +294,7 @@ describe('flowdrop query', () => {
       'a table that is misspelt',
       ['SELECT 1 FROM tradse'],
       2,
-      /INVALID_SQL: Table tradse is not available \(did you mean trades\?\); allowed are trades, trades_summary, RawOptionTrades and/,
+      /Table tradse is not available \(did you mean trades\?\)\.\n.* over RawOptionTrades, RawOptionTradesMaxDateOnlyMV, trades, trades_counted, in .*`flowdrop query "SHOW TABLES"`/,
     ],
     ['a store without drops', ['SELECT 1', '--from-store', 'jobs'], 1, /ARCHIVE_EMPTY/],
     [
@@ -319,6 +328,41 @@ describe('flowdrop query', () => {
       onStart: (child) => child.stdout?.once('data', () => child.stdout?.destroy()),
     });
     expect([run.code, run.stderr]).toEqual([0, expect.not.stringContaining('EPIPE')]);
+  });
+
+  it('lists the tables that can be read, in every format, and the columns of one as a query returns them', async () => {
+    const tables = [
+      { name: 'RawOptionTrades', description: 'all rows of trades, 2026-11-10 to 2026-11-12' },
+      {
+        name: 'RawOptionTradesMaxDateOnlyMV',
+        description: 'newest rows of trades, 2026-11-12 to 2026-11-12',
+      },
+      { name: 'trades', description: 'all rows of trades, 2026-11-10 to 2026-11-12' },
+      { name: 'trades_counted', description: 'counted rows of trades, 2026-11-10 to 2026-11-12' },
+    ];
+    expect(JSON.parse((await query('show tables;')).stdout)).toEqual(tables);
+    const { stdout } = await query('SHOW TABLES', '--format', 'table');
+    expect(stdout).toMatch(/^trades_counted +counted rows of trades, 2026-11-10 to 2026-11-12$/m);
+    await query('SHOW TABLES', '--out', 'tables.csv');
+    await query('SHOW TABLES', '--out', 'tables.parquet');
+    for (const name of ['tables.csv', 'tables.parquet'])
+      expect(await queryDuckDb(`SELECT * FROM '${cwd}/${name}'`)).toEqual(tables);
+    for (const types of [[], ['--api-types']]) {
+      const described: readonly { readonly name: string; readonly type: string }[] = JSON.parse(
+        (await query('DESCRIBE trades', ...types)).stdout,
+      );
+      const asked = await query('SELECT * APPLY toTypeName FROM trades LIMIT 1', ...types);
+      const [answered = {}]: readonly Readonly<Record<string, string>>[] = JSON.parse(asked.stdout);
+      const shown = Object.entries(answered).map(([name, type]) => [
+        name.replace(/^toTypeName\((.*)\)$/, '$1'),
+        type.replace(/^LowCardinality\((.*)\)$/, '$1'),
+      ]);
+      // `*` leaves it out.
+      const plain = described.filter(({ name }) => name !== 'family');
+      expect(plain.map(({ name, type }) => [name, type])).toEqual(shown);
+      expect(described).toContainEqual({ name: 'date', type: types.length === 0 ? 'Date32' : 'String' });
+      expect(JSON.parse((await query('desc table `trades_counted` ;', ...types)).stdout)).toEqual(described);
+    }
   });
 
   it('asks which store when there are two', async () => {
