@@ -5,7 +5,6 @@
  * row that can be in the answer, ties included; of a statement with any other shape there is none. Pure.
  */
 import { quoteIdentifier } from '../engine/literal.ts';
-import { listTokens } from '../guard/canonical-text.ts';
 import { calledOf, childrenUnder, columnOf, conditionsOf, type TreeNode } from '../guard/engine-tree.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 
@@ -62,33 +61,22 @@ function isOfItsRow(node: TreeNode): boolean {
   return node.children.every(isOfItsRow);
 }
 
+/** A plain statement in the guard's text: a name or a text that holds such words is cut in two, which no engine takes. */
+const SHAPE = /^(SELECT .+?) (FROM .+) ORDER BY (`(?:[^`\\]|\\.)*`|\w+) (ASC|DESC)(?:, .+)? LIMIT (\d+)$/s;
+
 /**
  * The query for the bound of the first rows, with the columns `rows` and `bound`. @param admitted the guard's text
  * @returns `undefined` if text or column have a shape of which nothing is known
  */
 export function describeProbe(admitted: string, top: TopRows, column: ArchiveColumn): string | undefined {
   const [write] = formatsOf(column) ?? [];
-  const tokens = listTokens(admitted);
-  const depths = listDepths(tokens.map(({ text }) => text));
-  const isWord = (k: number, word: string) => depths[k] === 0 && tokens[k]?.text === word;
-  const find = (word: string) => tokens.findIndex((_token, k) => isWord(k, word));
-  const [from, order, limit] = [find('FROM'), find('ORDER'), find('LIMIT')];
-  const isOne = tokens[0]?.text === 'SELECT' && tokens.filter((_token, k) => isWord(k, 'SELECT')).length === 1;
-  if (write === undefined || !isOne || from < 0 || order < from || limit < order) return undefined;
-  const text = (begin: number, end?: number) =>
-    tokens
-      .slice(begin, end)
-      .map((token) => token.text)
-      .join('');
-  const [by = '', key = ''] = splitFirst(text(order, limit));
-  const direction = top.isDescending ? 'DESC' : 'ASC';
-  const isPlain =
-    by === 'ORDER BY' && [`${top.column} ${direction}`, `${quoteIdentifier(top.column)} ${direction}`].includes(key);
-  if (!isPlain || text(limit).trim() !== `LIMIT ${top.count}`) return undefined;
+  const [, select, from, key = '', direction, count] = SHAPE.exec(admitted) ?? [];
+  const isMeant = direction === (top.isDescending ? 'DESC' : 'ASC') && Number(count) === top.count;
   const quoted = quoteIdentifier(top.column);
-  const select = `${text(0, from).trimEnd()}, ${quoted} AS ${KEY} ${text(from, order)}ORDER BY ${quoted} ${direction} LIMIT ${top.count}`;
+  if (write === undefined || !isMeant || ![top.column, quoted].includes(key)) return undefined;
+  const rows = `${select}, ${quoted} AS ${KEY} ${from} ORDER BY ${quoted} ${direction} LIMIT ${count}`;
   const last = `${top.isDescending ? 'min' : 'max'}(${KEY})`;
-  return `SELECT countIf(${KEY} = ${KEY}) AS rows, toString(${write(last)}) AS bound FROM (${select})`;
+  return `SELECT countIf(${KEY} = ${KEY}) AS rows, toString(${write(last)}) AS bound FROM (${rows})`;
 }
 
 /** The condition of the view. */
@@ -120,21 +108,4 @@ function formatsOf({ name, value, readAs = '' }: ArchiveColumn): readonly [write
     default:
       return undefined;
   }
-}
-
-/** How many parentheses are open before each token. */
-function listDepths(texts: readonly string[]): readonly number[] {
-  let depth = 0;
-  return texts.map((text) => {
-    if (text === ')' || text === ']') depth -= 1;
-    const here = depth;
-    if (text === '(' || text === '[') depth += 1;
-    return here;
-  });
-}
-
-/** `ORDER BY` and its first element. */
-function splitFirst(text: string): readonly string[] {
-  const [, by, first] = /^(ORDER BY) ((?:`(?:[^`\\]|\\.)*`|\w+) \w+)(?:,.*)?$/s.exec(text.trim()) ?? [];
-  return by === undefined || first === undefined ? [] : [by, first];
 }
