@@ -23,6 +23,7 @@ import type { Webhook, WebhookUse } from './mail/webhook.ts';
 import {
   DEFAULTS,
   type Environment,
+  listPasswords,
   listSecrets,
   listUnknown,
   type RuledName,
@@ -66,8 +67,6 @@ interface Surroundings {
 
 interface LogOptions {
   readonly quiet?: boolean | undefined;
-  /** More texts to mask. */
-  readonly secrets?: readonly string[] | undefined;
   /** It outlives runs, so its lines have no run id. */
   readonly isService?: boolean | undefined;
 }
@@ -84,10 +83,19 @@ export type Openers = ReturnType<typeof createOpeners>;
 /** Nothing is read or opened yet. Settings that are missing or invalid are Faults of kind `usage` where they are needed. */
 export function createOpeners(given: Surroundings) {
   const { env, cwd, packageDir } = given;
-  const log = createLogOpener(given);
+  /** Secrets of flags. */
+  const hidden: string[] = [];
+  const listHidden = () => [...listSecrets(env, cwd), ...hidden];
+  const log = createLogOpener(given, listHidden);
   const stateDir = resolve(cwd, readSetting(env, 'FLOWDROP_STATE_DIR'));
   let mask: ((text: string) => string) | undefined;
+  const hide = (secrets: readonly string[]) => {
+    hidden.push(...secrets);
+    mask = undefined;
+  };
   return {
+    /** From now on, log, messages and results mask these texts too. */
+    hide,
     clock: systemClock,
     ...log,
     stateDir,
@@ -97,10 +105,10 @@ export function createOpeners(given: Surroundings) {
     shippedJob: join(packageDir, 'jobs', 'nightly-trades.yaml'),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
     /** For messages: masks every known secret, and any text in a place that holds only secrets. */
-    redact: (text: string) => maskByKey(createRedactor(listSecrets(env, cwd))(text)),
+    redact: (text: string) => maskByKey(createRedactor(listHidden())(text)),
     /** For results, which may contain any text: masks known secrets only. */
     maskValues: (text: string) => {
-      mask ??= createRedactor(listSecrets(env, cwd));
+      mask ??= createRedactor(listHidden());
       return mask(text);
     },
     /** @throws Fault `SETTING_INVALID` */
@@ -111,15 +119,21 @@ export function createOpeners(given: Surroundings) {
     readStatusSettings: () => readStatusSettings(env, cwd),
     /** Redis through which daemons share schedules, and services and runs the budgets of keys; `undefined` without. */
     readRedisUrl: () => readSecret(env, 'FLOWDROP_REDIS_URL', cwd) || undefined,
-    /** URLs of a ClickHouse server: for the service's own user, and for an administrator. */
-    readClickhouse: () => ({
-      url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
-      adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
-    }),
+    /**
+     * URLs of a ClickHouse server: for the service's own user, and for an administrator.
+     * @param flag instead of `FLOWDROP_CLICKHOUSE_URL`
+     */
+    readClickhouse(flag: string | undefined) {
+      hide(listPasswords(flag ?? ''));
+      return {
+        url: flag ?? (readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined),
+        adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
+      };
+    },
     /** Where clients of a catalog find an S3 store, in the words of Iceberg's clients; no credentials. */
     readS3Defaults: () => readS3Defaults(env),
     ...createStoreOpeners(env, cwd, stateDir),
-    ...createEngineOpeners(env, cwd),
+    ...createEngineOpeners(env, cwd, hide),
     ...createSourceOpeners(env, cwd, stateDir),
     ...createMailOpeners(env, cwd),
     /** The settings in use, without secrets. */
@@ -134,18 +148,18 @@ export function createOpeners(given: Surroundings) {
   };
 }
 
-function createLogOpener({ env, cwd, writeErr, interactive, debug }: Surroundings) {
+function createLogOpener({ env, writeErr, interactive, debug }: Surroundings, listHidden: () => readonly string[]) {
   const runId = chooseRunId(env['FLOWDROP_RUN_ID'], systemClock.now());
   let keepLine: ((line: string) => void) | undefined;
   return {
     /** Run id of this process: the one it was given, or a new one. */
     runId,
-    async openLog({ quiet, isService, secrets = [] }: LogOptions = {}): Promise<Log> {
+    async openLog({ quiet, isService }: LogOptions = {}): Promise<Log> {
       const { createLog } = await import('./core/log.ts');
       return createLog({
         level: debug ? 'debug' : quiet ? 'error' : readRuled(env, 'FLOWDROP_LOG_LEVEL'),
         pretty: (readRuled(env, 'FLOWDROP_LOG_FORMAT') ?? (interactive ? 'pretty' : 'json')) === 'pretty',
-        secrets: [...listSecrets(env, cwd), ...secrets],
+        secrets: listHidden(),
         write: writeErr,
         keep: (line) => keepLine?.(line),
         run: isService ? undefined : runId,
@@ -214,7 +228,7 @@ function createStoreOpeners(env: Environment, cwd: string, stateDir: string) {
   };
 }
 
-function createEngineOpeners(env: Environment, cwd: string) {
+function createEngineOpeners(env: Environment, cwd: string, hide: (secrets: readonly string[]) => void) {
   return {
     /** Without a path the data is temporary. Only one engine at a time in a process. */
     async openEngine(options?: EmbeddedOptions): Promise<Engine> {
@@ -229,6 +243,7 @@ function createEngineOpeners(env: Environment, cwd: string) {
      * @param given instead of `FLOWDROP_QUERY_ENGINE_URL` @throws Fault `SERVER_URL_INVALID` (usage)
      */
     async openQueryServer(given: string | undefined): Promise<ArchiveServerOptions | undefined> {
+      hide(listPasswords(given ?? ''));
       const url = given ?? readSecret(env, 'FLOWDROP_QUERY_ENGINE_URL', cwd);
       if (!url) return undefined;
       return {

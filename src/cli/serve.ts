@@ -30,12 +30,11 @@ export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult 
   if ((store === undefined) !== (dataset === undefined)) throw usage('--store and --dataset go together', HINT);
   if (store !== undefined) await assertDirectory(cli.cwd, store, 'Run the job first, or check the path.');
   const place = store === undefined || dataset === undefined ? undefined : { store, dataset };
-  const { adminUrl, ...server } = openers.readClickhouse();
-  const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
+  openers.hide(key);
+  const { adminUrl, ...server } = openers.readClickhouse(clickhouseUrl);
+  const url = place === undefined ? server.url : undefined;
   if (cluster !== undefined && url === undefined) throw usage('--cluster needs --clickhouse-url', HINT);
-  const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
-  const secrets = [...key, password].filter((secret) => secret !== '');
-  const log = await openers.openLog({ isService: true, secrets });
+  const log = await openers.openLog({ isService: true });
   const concurrency = given.concurrency ?? SERVICE_DEFAULTS.concurrency;
   const service = await startService(
     {
@@ -122,7 +121,8 @@ async function serveCatalog(
     throw usage('--catalog works only with --key, --key-file, --host and --port', hint, 'SERVICE_OPTION_INVALID');
   }
   const { CATALOG_NAMESPACE, startCatalog } = await import('../catalog/read-only-catalog.ts');
-  const log = await openers.openLog({ isService: true, secrets: key });
+  openers.hide(key);
+  const log = await openers.openLog({ isService: true });
   const { clock } = openers;
   const hasKeys = key.length > 0 || keyFile !== undefined;
   const keys = hasKeys ? await openKeys({ keys: key, keyFile }, clock, log) : undefined;

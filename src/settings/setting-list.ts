@@ -242,7 +242,7 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
 }
 
 /** The password of an address, as written and as meant. A value that is no URL may be a password as a whole. */
-function listPasswords(text: string): readonly string[] {
+export function listPasswords(text: string): readonly string[] {
   const password = URL.canParse(text) ? new URL(text).password : text;
   try {
     return [password, decodeURIComponent(password)];

@@ -79,6 +79,8 @@ const writeJob = async (source: string, to: string) =>
     `name: nightly\nsource: ${source}\ndrop: {to: "${to}", dataset: trades}\nalerts: {to: [ops@example.com]}\n`,
   );
 
+const clickhouseUrl = () => `http://me:${encodeURIComponent(SECRETS.clickhouse)}@127.0.0.1:${new URL(api.url).port}/db`;
+
 /** Runs it with every secret set, and gives all that it has left behind. */
 async function leave(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const posts = receiver.posts.length;
@@ -95,7 +97,7 @@ async function leave(args: readonly string[], env: Readonly<Record<string, strin
       FLOWDROP_MAIL_RETRY_SECONDS: '0',
       FLOWDROP_ALERT_WEBHOOK_URL: `${receiver.url}${SECRETS.hook}`,
       FLOWDROP_ALERT_WEBHOOK_SECRET: SECRETS.hookSecret,
-      FLOWDROP_CLICKHOUSE_URL: `http://me:${encodeURIComponent(SECRETS.clickhouse)}@127.0.0.1:${new URL(api.url).port}/db`,
+      FLOWDROP_CLICKHOUSE_URL: clickhouseUrl(),
       FLOWDROP_LOG_LEVEL: 'debug',
       AWS_ENDPOINT_URL_S3: api.url,
       AWS_REGION: 'us-east-1',
@@ -165,10 +167,18 @@ describe('what a failing command leaves behind has no secret', () => {
     expect(findLeaks(all)).toEqual([]);
   });
 
-  it('after a ClickHouse server that repeats the login', async () => {
+  const SERVE = ['serve', '--port', '0', '--portal-port', '0'];
+  it.each([
+    ['of a job', ['run', 'nightly'], false],
+    ['of a service', SERVE, false],
+    ['of a service, whose address is a flag', SERVE, true],
+  ] as const)('after a ClickHouse server %s that repeats the login', async (_what, args, isFlag) => {
     await writeJob('{api: clickhouse, table: trades}', 'drops');
-    const { all, code } = await leave(['--debug', '--json', 'run', 'nightly']);
+    const flag = isFlag ? ['--clickhouse-url', clickhouseUrl()] : [];
+    const env: Record<string, string> = isFlag ? { FLOWDROP_CLICKHOUSE_URL: '' } : {};
+    const { all, code } = await leave(['--debug', '--json', ...args, ...flag], env);
     expect(code).not.toBe(0);
+    expect(all).toContain('UNAUTHORIZED');
     expect(findLeaks(all)).toEqual([]);
   });
 
