@@ -9,12 +9,11 @@ import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
 import type { ActionResult, Call, Cli } from './context.ts';
-import { createRunEnv } from './run-output.ts';
 
 export async function alert(cli: Cli, { argument, options }: Call<'alert'>): ActionResult {
   const { died, broken } = options;
   const job = await readAddressee(argument, cli.globals.jobs, broken !== undefined);
-  const summary = await alertOperators(createRunEnv(cli), job, {
+  const summary = await alertOperators(cli.env, job, {
     command: 'alert',
     withReports: false,
     died,
@@ -22,7 +21,7 @@ export async function alert(cli: Cli, { argument, options }: Call<'alert'>): Act
     // A call about a dead run may use the last valid copy of the file.
     isJobFileRead: died === undefined && broken === undefined,
   });
-  const events = await postEvents(createRunEnv(cli), job, undefined);
+  const events = await postEvents(cli.env, job, undefined);
   assertNotAborted(cli.signal);
   const { sent, unsent, unread, isWhole } = summary;
   const lines = [

@@ -15,17 +15,10 @@ import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSourceSql } from '../run/job-sql.ts';
 import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
 import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
-import { describeFailure, type FailureReport, hangText, type Style } from './terminal/text.ts';
+import { describeFailure, hangText, type Style } from './terminal/text.ts';
 
 /** What stands before the name of a job. */
 const STATUS_WIDTH = 'FAIL  '.length;
-
-interface CheckResult {
-  readonly job: string;
-  /** What is right with it; `undefined` if it failed. */
-  readonly message?: string;
-  readonly failure?: FailureReport;
-}
 
 /** A whole session with a tick of a weekly schedule is among so many days. */
 const DAYS_AHEAD = 14;
@@ -33,7 +26,7 @@ const DAYS_AHEAD = 14;
 export async function check(cli: Cli, { argument, options }: Call<'check'>): ActionResult {
   const { terminal, globals } = cli;
   const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
-  const results: CheckResult[] = [];
+  const results: Checked[] = [];
   const parsed: Job[] = [];
   for (const reference of wanted) results.push(await checkJob(cli, reference, options.live === true, parsed));
   const document = results.map(({ job, message, failure }) => ({
@@ -48,8 +41,10 @@ export async function check(cli: Cli, { argument, options }: Call<'check'>): Act
   return worstOf(results.flatMap(({ failure }) => failure?.exitCode ?? []));
 }
 
-/** @param parsed jobs checked before, which this one must differ from */
-async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Job[]): Promise<CheckResult> {
+type Checked = Awaited<ReturnType<typeof checkJob>>;
+
+/** @param parsed jobs checked before, which this one must differ from @returns what is right with it, or its failure */
+async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Job[]) {
   try {
     const job = await readJob(reference, cli.globals.jobs);
     assertDistinct([...parsed, job]);
@@ -68,14 +63,14 @@ async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Jo
       ...((await looks?.checkLooks(reports, cli.openers.templatesDir)) ?? []),
       ...(isLive ? [await askLive(cli, job)] : []),
     ];
-    return { job: reference, message: what.join('; ') };
+    return { job: reference, message: what.join('; '), failure: undefined };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    return { job: reference, failure: describeFailure(error, { redact: cli.openers.redact }) };
+    return { job: reference, message: undefined, failure: describeFailure(error, { redact: cli.openers.redact }) };
   }
 }
 
-function describeResult({ job, message, failure }: CheckResult, style: Style): string {
+function describeResult({ job, message, failure }: Checked, style: Style): string {
   if (failure === undefined) return `${style.green('ok')}    ${job}: ${message}\n`;
   // The same block as in every command, indented below the line that names its file.
   const block = failure.text

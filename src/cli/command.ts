@@ -60,16 +60,6 @@ export type CallOf<Row> = CommandCall<
   Row extends { readonly options: infer Options } ? ValuesOf<Options> : object
 >;
 
-/** What each exit code means. The codes are those of `EXIT_CODES`, and 0. */
-export const EXIT_CODE_MEANINGS: readonly (readonly [code: number, meaning: string])[] = [
-  [0, 'done'],
-  [1, 'something outside failed; the same command may succeed later'],
-  [2, 'wrong flags, job file, settings or SQL; nothing was started'],
-  [3, 'finished, but lost a date, found a new gap, or held a date back'],
-  [4, 'another run of the same job is active'],
-  [130, 'stopped by a signal; the same command resumes'],
-];
-
 /** In the order of the help. */
 export const COMMAND_GROUPS = {
   setUp: 'Setting up:',

@@ -12,6 +12,9 @@ export const ENGINE_WORKER_COMMAND = 'engine-worker';
 
 export const JOBS_FOLDER = 'jobs';
 
+/** What `init` writes job files for, in the order of its question. */
+export const JOB_KINDS = ['trades', 'minute-flow', 'chain', 'structure', 'clickhouse', 'sql'] as const;
+
 /** Options of every command. */
 export const GLOBAL_OPTIONS = {
   json: flag('print one JSON document on stdout'),
@@ -52,11 +55,7 @@ export const TABLE = {
     argument: { syntax: '[dir]', text: 'folder to write to (default: ".")' },
     options: {
       add: text('name', 'only add a job file', ['name', 'apiUrl', 'apiKeyFile', 'smtpUrlFile', 'mailFrom']),
-      kind: choice(
-        'kind',
-        ['trades', 'minute-flow', 'chain', 'structure', 'clickhouse', 'sql'],
-        'with --add: what the job reads (default: trades)',
-      ),
+      kind: choice('kind', JOB_KINDS, 'with --add: what the job reads (default: trades)'),
       name: text('name', 'name of the job (default: nightly-trades)'),
       apiUrl: text('url', 'address of the options data API'),
       apiKeyFile: text('file', 'file with the API key; it is read there, not copied'),
@@ -76,7 +75,7 @@ It asks for the key or reads it from a file: the key is never an argument.`,
       ['flowdrop init', 'asks questions, writes into this folder'],
       ['flowdrop init --yes --report-to desk@example.com', 'asks nothing; with a report'],
       [
-        'flowdrop init worker --api-url https://api.example.com --api-key-file ~/.flow-key --to s3://bucket/drops --yes',
+        'flowdrop init worker --api-key-file ~/.flow-key --to s3://bucket/drops --yes',
         'in its own folder, drops to S3',
       ],
       ['flowdrop init --add spx-chain --kind chain --symbols SPX', 'one more job, in this folder'],
@@ -100,11 +99,10 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     summary: 'validate job files (default: all in the jobs folder)',
     argument: { syntax: '[job...]', text: 'job files, or their names in the jobs folder' },
     options: {
-      live: flag("also send each job's query to the API: one request over a second of the day without trades"),
+      live: flag("also send each job's query to the API: one request over a second without trades"),
     },
     examples: [
       ['flowdrop check', 'all job files of the folder'],
-      ['flowdrop check jobs/nightly-trades.yaml', 'one file, wherever it is'],
       ['flowdrop check --live nightly-trades', 'also asks the API whether it accepts the query'],
     ],
   },
@@ -147,7 +145,6 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     },
     examples: [
       ['flowdrop run nightly-trades', 'export what is not sealed, mail the reports'],
-      ['flowdrop run jobs/nightly-trades.yaml --no-report', 'export only'],
       ['flowdrop run nightly-trades --stage', 'fetch what is visible of the running session'],
       ['flowdrop --json run nightly-trades > result.json', 'the result as one document'],
     ],
@@ -206,7 +203,6 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     examples: [
       ['flowdrop status', 'all jobs of the folder; more than five have one line each'],
       ['flowdrop status nightly-trades', 'one job'],
-      ['flowdrop --json status nightly-trades', 'for a script'],
     ],
   },
   runs: {
@@ -242,7 +238,6 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
-      ['flowdrop verify nightly-trades --date 2026-11-20', 'one date'],
       ['flowdrop verify nightly-trades --deep', 'also compares with the source'],
     ],
   },
@@ -376,10 +371,7 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
       died: text('text', 'how a run ended without a result'),
       broken: text('message', 'why the job file is invalid'),
     },
-    examples: [
-      ['flowdrop alert nightly-trades', 'gaps that are about to expire, expired dates'],
-      ["flowdrop alert nightly-trades --died 'killed by OOM'", 'a run that ended without a result'],
-    ],
+    examples: [["flowdrop alert nightly-trades --died 'killed by OOM'", 'a run that ended without a result']],
   },
 } satisfies Readonly<Record<string, CommandRow>>;
 

@@ -16,6 +16,7 @@ import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Openers } from '../openers.ts';
 import { closeSource, type OpenedSource, openJobSource } from '../run/open-source.ts';
+import type { RunEnv } from '../run/run.ts';
 import type { StoreUse } from '../store/identity.ts';
 import { parseLocation } from '../store/object-key.ts';
 import type { CallOf } from './command.ts';
@@ -70,8 +71,8 @@ export type Text = string | readonly (string | false | null)[];
 /** What a command receives beside its own argument and options. */
 export interface Cli extends CliContext {
   readonly globals: GlobalOptions;
-  /** Its options as they were typed. */
-  readonly flags: readonly string[];
+  /** What a run gets: the openers, the signal, the options as they were typed, a progress line on the terminal. */
+  readonly env: RunEnv;
   /** Prints the result of a command: its document with `--json`, else its text, and on stderr what is beside it. */
   print(document: unknown, text: Text, beside?: Text): undefined;
   /** A failure as the program itself would end with it. */

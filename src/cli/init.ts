@@ -1,12 +1,10 @@
 /**
  * `flowdrop init [DIR]`: writes a commented job file and a settings file, and tries the connection; with `--add NAME` it
- * writes one more job file, of a chosen kind. Invariant: nothing is overwritten without --force, and replaced files are
- * kept beside the new ones; secrets come from answers or files, never from arguments, which other users and the shell's
- * history can see. Choices: flags first, then answers, then defaults. Questions come line by line: on a terminal with
- * editing and hidden secrets, from a pipe in order; each gets a valid answer, or nothing is written.
- *
- * The files that `flowdrop init` writes: shipped ones with the choices of the caller; comments stay, and what was not
- * chosen stays a comment. Invariant: every value is read back exactly as it was given.
+ * writes one more job file, of a chosen kind. They are shipped files with the choices of the caller: flags first, then
+ * answers, then defaults; what was not chosen stays a comment. Questions come line by line: on a terminal with editing and
+ * hidden secrets, from a pipe in order; each gets a valid answer, or nothing is written. Invariants: nothing is overwritten
+ * without --force, and replaced files are kept beside the new ones; every value is read back exactly as it was given;
+ * secrets come from answers or files, never from arguments, which other users and the shell's history can see.
  */
 import { appendFile, readFile, rename, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
@@ -22,13 +20,14 @@ import { parseJob } from '../job/parse.ts';
 import { parseSmtpUrl } from '../mail/smtp.ts';
 import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
+import { JOB_KINDS } from './commands.ts';
 import { type ActionResult, type Call, type Cli, nameProgram, usage } from './context.ts';
 
 type Flags = Call<'init'>['options'];
 
 /** What is written, as far as it was chosen. */
 interface Choice {
-  readonly kind: keyof typeof JOB_KINDS;
+  readonly kind: keyof typeof SHIPPED_JOBS;
   readonly name: string;
   readonly to: string;
   /** Default: as in the shipped file. */
@@ -204,10 +203,10 @@ async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
 async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]): Promise<Choice> {
   const { reportTo = [], symbols = [] } = flags;
   assertAllowed(await readShipped(cli, 'trades'), { name, recipients: reportTo, symbols });
-  const kinds = Object.keys(JOB_KINDS).join(', ');
+  const kinds = JOB_KINDS.join(', ');
   const askKind = async () =>
     await ask(`Kind of job (${kinds})`, 'trades', (answer) => {
-      if (answer in JOB_KINDS) return;
+      if (JOB_KINDS.some((one) => one === answer)) return;
       throw usage(`"${answer}" is not a kind; allowed are ${kinds}`, undefined, 'ANSWER_INVALID');
     });
   const kind = flags.kind ?? ((await askKind()) as Choice['kind']); // Checked.
@@ -267,18 +266,18 @@ async function withAnswers<T>(cli: Cli, { yes, ask }: Flags, act: (ask: Ask) => 
   }
 }
 
-/** The shipped file of each kind of job, in the order of the question. */
-export const JOB_KINDS = {
+/** The shipped file of each kind of job. */
+export const SHIPPED_JOBS: Readonly<Record<(typeof JOB_KINDS)[number], string>> = {
   trades: 'init/nightly-trades.yaml',
   'minute-flow': 'symbol-minute-flow.yaml',
   chain: 'option-chain.yaml',
   structure: 'market-structure.yaml',
   clickhouse: 'init/server-table.yaml',
   sql: 'init/own-sql.yaml',
-} as const;
+};
 
 async function readShipped({ openers }: Cli, kind: Choice['kind']): Promise<string> {
-  return await readFile(join(dirname(openers.shippedJob), JOB_KINDS[kind]), 'utf8');
+  return await readFile(join(dirname(openers.shippedJob), SHIPPED_JOBS[kind]), 'utf8');
 }
 
 const INIT_DEFAULTS = { name: 'nightly-trades', to: 'out/drops', symbols: ['SPY', 'QQQ', 'NVDA'] } as const;

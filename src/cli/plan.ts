@@ -80,27 +80,28 @@ async function planJob(
   const planWith = async (opened: OpenedSource) => {
     const { source, limits } = opened;
     const facts = await withLedger(openers, job, (ledger) => readStoredDates(ledger, state, history));
-    const planned = await openDates(opened).plan(selectDates(mode, facts, range));
+    const { dates: work, lookback, empty, held } = await openDates(opened).plan(selectDates(mode, facts, range));
     const nowMs = source.serverNow();
-    const dates = priceDates(planned.dates, {
+    const isSql = opened.kind === 'sql';
+    const dates = priceDates(work, {
       nowMs,
       waitMs: afterSeconds * 1000,
       intervalMs: source.intervalMs(),
-      countRequests: opened.kind === 'sql' ? planSpans(opened).length : 0,
-      rowBytes: opened.kind === 'sql' ? limits.rowBytes : 0,
+      countRequests: isSql ? planSpans(opened).length : 0,
+      rowBytes: isSql ? limits.rowBytes : 0,
     });
     return {
       job: job.name,
       server_time: new Date(nowMs).toISOString(),
-      lookback_edge: planned.lookback.edge,
-      earliest_date: planned.lookback.edge === '' ? '' : planned.lookback.firstWhole,
-      row_limit: opened.kind === 'sql' ? limits.rowLimit : null,
+      lookback_edge: lookback.edge,
+      earliest_date: lookback.edge === '' ? '' : lookback.firstWhole,
+      row_limit: isSql ? limits.rowLimit : null,
       sealed: facts.sealed.size,
       in_part: facts.inPart,
       dates: [...dates],
       total: totalDates(dates),
-      without_rows: [...planned.empty],
-      held: planned.held,
+      without_rows: [...empty],
+      held,
     };
   };
   return await withSource(cli, job, planWith, { calendar });
@@ -177,8 +178,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   const last = ['total', ...formatTotal(total, nowMs, style), ''].map((cell) => style.bold(cell));
   const first = dates.flatMap(({ expires }) => expires ?? []).sort()[0];
   const size = total.bytes === 0 ? '' : `, ${formatBytes(total.bytes)} of JSON before compression`;
-  const few =
-    empty.length <= MAX_NAMED ? empty.join(', ') : `${countOf(empty.length, 'date')}, ${empty[0]} to ${empty.at(-1)}`;
+  const some = `${countOf(empty.length, 'date')}, ${empty[0]} to ${empty.at(-1)}`;
   const lines = [
     style.bold(job),
     edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
@@ -186,19 +186,13 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     `  ${countOf(plan.sealed, 'date')} sealed already`,
     ...plan.in_part.map(({ date, through }) => `  ${date} is sealed in part: ${describeThrough(through)}`),
     earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
-    empty.length > 0 && `  no rows at the source: ${few}`,
+    empty.length > 0 && `  no rows at the source: ${empty.length <= MAX_NAMED ? empty.join(', ') : some}`,
     ...plan.held.map(({ date, reason }) => `  ${date} held back: ${reason}`),
     '',
-    ...(dates.length === 0
-      ? ['Nothing to fetch.']
-      : [
-          formatTable(['date', ...NUMBERS, 'expires'], [...rows, last]),
-          '',
-          `${countOf(total.dates, 'date')} in ${formatDuration(total.seconds * 1000)}${size}.`,
-        ]),
+    dates.length === 0 ? 'Nothing to fetch.' : `${formatTable(['date', ...NUMBERS, 'expires'], [...rows, last])}\n`,
+    dates.length > 0 && `${countOf(total.dates, 'date')} in ${formatDuration(total.seconds * 1000)}${size}.`,
     first !== undefined && 'budget: share of the requests available before the date expires.',
-    first !== undefined &&
-      `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
+    first && `The first date begins to expire ${formatInstant(first, EXCHANGE_TIME_ZONE, plan.server_time)}.`,
     total.estimated && '~ estimate: as many as on the last date.',
     total.too_late > 0 &&
       style.red(
@@ -207,7 +201,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     total.too_late > 0 &&
       'A run fetches the soonest expiry first: start it now, or raise FLOWDROP_REQUESTS_PER_SECOND if the key allows it.',
   ];
-  return `${lines.filter((line) => line !== false).join('\n')}\n`;
+  return `${lines.filter((line) => typeof line === 'string').join('\n')}\n`;
 }
 
 /** Most dates that are listed one by one; above that, only the first and the last. */

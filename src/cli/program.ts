@@ -4,10 +4,11 @@
  * errors are Faults: what happened, what is allowed, what next.
  */
 import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
-import { EXIT_CODES, Fault } from '../core/errors.ts';
+import { EXIT_CODE_MEANINGS, EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import { COMMAND_GROUPS, type CommandCall, type CommandSpec, EXIT_CODE_MEANINGS, formatFlag } from './command.ts';
+import type { RunEnv } from '../run/run.ts';
+import { COMMAND_GROUPS, type CommandCall, type CommandSpec, formatFlag } from './command.ts';
 import {
   COMMANDS,
   type CommandName,
@@ -18,6 +19,7 @@ import {
   JOBS_FOLDER,
 } from './commands.ts';
 import type { ActionResult, Call, Cli, CliContext, Terminal, Text } from './context.ts';
+import { createProgress } from './terminal/progress.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
 
 /** Imports a command and its dependencies, when it is called. */
@@ -65,23 +67,25 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
       style: terminal.style.err,
       redact: openers.redact,
     });
-  const parser = buildParser(openers.version, terminal, async (called, call, globals) => {
-    command = called;
-    await warnOfUnknown(given, called);
-    const act = await ACTIONS[called.name]();
+  const parser = buildParser(openers.version, terminal, async (row, call, globals) => {
+    command = row;
+    await warnOfUnknown(given, row);
+    const act = await ACTIONS[row.name]();
     const print: Cli['print'] = (document, text, beside = []) => {
-      if (globals.json) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-      else {
-        terminal.out(hangText(joinLines(text), terminal.columns.out));
-        terminal.err(joinLines(beside));
+      if (globals.json) {
+        terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+        return;
       }
-      return undefined;
+      terminal.out(hangText(joinLines(text), terminal.columns.out));
+      terminal.err(joinLines(beside));
     };
     const flags = Object.entries(call.options).flatMap(([name, value]) => {
       return [formatFlag(name), ...(value === true ? [] : [value].flat().map(String))];
     });
+    const { signal } = given;
+    const env: RunEnv = { ...openers, signal, flags, showProgress: (input) => createProgress(input, terminal) };
     // The parser built the call from the row of this name.
-    exitCode = (await act({ ...given, terminal, globals, flags, print, describe }, call as never)) ?? 0;
+    exitCode = (await act({ ...given, terminal, globals, env, print, describe }, call as never)) ?? 0;
   });
   try {
     // Of `help` and an unknown command the parser would print the whole help; of the command alone it says what is wrong.
@@ -106,8 +110,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
 
 function joinLines(text: Text): string {
   if (typeof text === 'string') return text;
-  const lines = text.filter((line) => typeof line === 'string');
-  return lines.map((line) => `${line}\n`).join('');
+  return text.map((line) => (typeof line === 'string' ? `${line}\n` : '')).join('');
 }
 
 /** @returns what is wrong with the command line; `undefined` if the parser ended after printing what was requested */
@@ -162,15 +165,13 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 own, \`flowdrop doctor\` checks it. \`flowdrop help COMMAND\` has examples.
 `;
 
-type NamedCommand = (typeof COMMANDS)[number];
-
-/** Runs a command. Its argument and options are those of its row. */
-type CallCommand = (command: NamedCommand, call: CommandCall<unknown>, globals: GlobalOptions) => Promise<void>;
-
-/** Where the help goes. */
-type HelpTerminal = Pick<Terminal, 'out' | 'err' | 'columns'>;
-
-export function buildParser(version: string, terminal: HelpTerminal, call: CallCommand): Command {
+/** @param call runs a command; its argument and options are those of its row */
+export function buildParser(
+  version: string,
+  terminal: Pick<Terminal, 'out' | 'err' | 'columns'>,
+  call: (row: (typeof COMMANDS)[number], call: CommandCall<unknown>, globals: GlobalOptions) => Promise<void>,
+): Command {
+  const widthOf = (columns: number | undefined) => Math.min(columns ?? HELP_WIDTH, MAX_HELP_WIDTH);
   const parser = new Command('flowdrop')
     .description(
       'Saves every U.S. option trade before the 15-day window of your API closes: one verified Parquet file a day, and a flow report by mail.',
@@ -182,41 +183,36 @@ export function buildParser(version: string, terminal: HelpTerminal, call: CallC
       writeErr: (text) => terminal.err(text),
       // Reported like every other failure.
       outputError: () => {},
-      getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
-      getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
+      getOutHelpWidth: () => widthOf(terminal.columns.out),
+      getErrHelpWidth: () => widthOf(terminal.columns.err),
     })
     // The command's own help has the flags; here they would only widen the column.
     .configureHelp({ subcommandTerm: (command) => new Help().subcommandTerm(command).replace(' [options]', '') })
     .exitOverride();
   addOptions(parser, GLOBAL_OPTIONS);
-  for (const spec of COMMANDS) addCommand(parser, spec, call);
+  for (const row of COMMANDS) {
+    const { name, group, argument, notes, examples = [] } = row;
+    const command = parser.command(name, { hidden: group === undefined }).description(row.summary);
+    if (group) command.helpGroup(COMMAND_GROUPS[group]);
+    if (argument) {
+      const added = new Argument(argument.syntax, argument.text);
+      command.addArgument(argument.choices ? added.choices(argument.choices) : added);
+    }
+    addOptions(command, row.options);
+    if (notes) command.addHelpText('after', `\n${notes}`);
+    // Each on a line of its own, so that it can be copied.
+    const lines = examples.map(([typed, what]) => `  ${typed}\n${what === '' ? '' : `      ${what}\n`}`);
+    if (lines.length > 0) command.addHelpText('after', `\nExamples:\n${lines.join('')}`);
+    command.action(async () => {
+      await call(row, { argument: command.processedArgs[0], options: command.opts() }, readGlobals(parser));
+    });
+  }
   parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
   return parser.addHelpText('after', HELP_END);
 }
 
 function readGlobals(parser: Command): GlobalOptions {
-  const given: Partial<GlobalOptions> = parser.opts();
-  return { jobs: JOBS_FOLDER, ...given };
-}
-
-function addCommand(parser: Command, spec: NamedCommand, call: CallCommand) {
-  const { name, group, argument, notes, examples } = spec;
-  const command = parser.command(name, { hidden: group === undefined }).description(spec.summary);
-  if (group) command.helpGroup(COMMAND_GROUPS[group]);
-  if (argument) {
-    const added = new Argument(argument.syntax, argument.text);
-    command.addArgument(argument.choices ? added.choices(argument.choices) : added);
-  }
-  addOptions(command, spec.options);
-  if (notes) command.addHelpText('after', `\n${notes}`);
-  if (examples) {
-    // Each on a line of its own, so that it can be copied.
-    const lines = examples.map(([typed, what]) => `  ${typed}\n${what === '' ? '' : `      ${what}\n`}`);
-    command.addHelpText('after', `\nExamples:\n${lines.join('')}`);
-  }
-  command.action(async () => {
-    await call(spec, { argument: command.processedArgs[0], options: command.opts() }, readGlobals(parser));
-  });
+  return { jobs: JOBS_FOLDER, ...parser.opts<Partial<GlobalOptions>>() };
 }
 
 function addOptions(command: Command, options: CommandSpec['options']): void {

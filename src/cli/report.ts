@@ -16,7 +16,7 @@ import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
 import { type ActionResult, assertDate, type Call, type Cli, usage, withLedger } from './context.ts';
-import { createRunEnv, describeDelivery } from './run-output.ts';
+import { describeDelivery } from './run-output.ts';
 
 export async function report(cli: Cli, { argument, options }: Call<'report'>): ActionResult {
   const { date, only, preview: folder } = options;
@@ -27,7 +27,7 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>): A
     throw usage('--report and --revision work only with --show', 'Add --show, or leave them out.');
   if (job.reports.length === 0)
     throw usage(`the job ${job.name} has no reports`, `Add \`reports:\` to ${job.file}.`, 'REPORT_NONE');
-  const env = createRunEnv(cli);
+  const { env } = cli;
   if (folder !== undefined)
     return await withRun(env, job, async (opened) => await preview(cli, opened, job, folder, { date, only }));
   await beginEvents(env, job);

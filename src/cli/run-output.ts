@@ -4,17 +4,10 @@ import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
-import type { RunEnv } from '../run/run.ts';
 import { sumSealed } from '../state/run-record.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
 import type { Cli } from './context.ts';
-import { createProgress } from './terminal/progress.ts';
 import { formatTable, right } from './terminal/text.ts';
-
-/** What a run gets from the command line: its openers, its signal, and a progress line on the terminal. */
-export function createRunEnv({ openers, signal, flags, terminal }: Cli): RunEnv {
-  return { ...openers, signal, flags, showProgress: (input) => createProgress(input, terminal) };
-}
 
 /** @returns the exit code @throws the error that ended the run early */
 export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, finished: FinishedRun): number {
@@ -26,8 +19,8 @@ export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, fin
 }
 
 /** The summary for people. */
-function describeRun(result: RunResult, deliveries: readonly Delivery[]): readonly string[] {
-  const { dates, named, held, conditions, requests, finished_at: now } = result;
+function describeRun(result: RunResult, deliveries: readonly Delivery[]): readonly (string | false)[] {
+  const { dates, named, held, clocks, conditions, requests, finished_at: now } = result;
   const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
   const rows = dates.map((date) => [
     date.date,
@@ -38,12 +31,18 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
   ]);
   const sealed = sumSealed(result);
   const took = formatDuration(Date.parse(now) - Date.parse(result.started_at));
+  const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, now);
   const open = Object.entries(result.open).map(
-    ([date, at]) =>
-      `${date}: not over yet, its last rows are too recent until ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`,
+    ([date, at]) => `${date}: not over yet, its last rows are too recent until ${timeOf(at)}`,
   );
   const passed = named === undefined ? open : describePassed(named, dates.length === 0);
   const isAllSealed = passed.length === 0 && held.length === 0;
+  const explain = (date: string) => {
+    const at = result.expires[date];
+    const why = result.damaged[date] ?? dates.find((one) => one.date === date)?.degraded_reason;
+    if (at) return `, begins to expire ${timeOf(at)}`;
+    return why === undefined ? '' : `, because ${why}`;
+  };
   return [
     ...(dates.length === 0 ? [] : [formatTable(columns, rows), '']),
     ...dates.flatMap(({ date, error }) => {
@@ -56,20 +55,19 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
       : `Sealed ${sealed.dates} of ${dates.length} date(s), ${formatCount(sealed.rows)} rows, ${requests} requests, ${took}, into ${result.store}/${result.dataset}`,
     ...passed,
     ...describeAudits(result),
-    ...describeHeld(result),
+    ...held.map(({ date, reason }) => `${date}: held back, ${reason}`),
+    clocks.conflict !== null && `The clocks differ: ${clocks.conflict}`,
+    clocks.conflict !== null && `  -> ${CLOCK_HINT}`,
+    held.length > 0 && clocks.conflict === null && '  -> Nothing is lost: run the same command again later.',
     ...Object.entries(conditions)
       .filter(([, condition]) => condition !== 'available' && condition !== 'empty')
-      .map(([date, condition]) => `${date}: ${condition}${explainCondition(result, date)}`),
+      .map(([date, condition]) => `${date}: ${condition}${explain(date)}`),
     ...deliveries.flatMap(describeDelivery),
   ];
 }
 
-function explainCondition({ expires, damaged, dates, finished_at: now }: RunResult, date: string): string {
-  const at = expires[date];
-  if (at) return `, begins to expire ${formatInstant(at, EXCHANGE_TIME_ZONE, now)}`;
-  const why = damaged[date] ?? dates.find((one) => one.date === date)?.degraded_reason;
-  return why === undefined ? '' : `, because ${why}`;
-}
+const CLOCK_HINT =
+  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; if it is right, contact the provider.';
 
 /** Most dates that are listed by name; the `--json` document has them all. */
 const MAX_NAMED = 10;
@@ -98,18 +96,6 @@ function describeAudits({ audits }: RunResult): readonly string[] {
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
 }
 
-const CLOCK_HINT =
-  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; if it is right, contact the provider.';
-
-function describeHeld({ held, clocks: { conflict } }: RunResult): readonly string[] {
-  if (held.length === 0 && conflict === null) return [];
-  return [
-    ...held.map(({ date, reason }) => `${date}: held back, ${reason}`),
-    ...(conflict === null ? [] : [`The clocks differ: ${conflict}`]),
-    `  -> ${conflict === null ? 'Nothing is lost: run the same command again later.' : CLOCK_HINT}`,
-  ];
-}
-
 /** `restated (revision 2: 3 added, 1 removed, 2 altered)`. */
 function describeStatus({ status, revision = 1, changes }: DateResult): string {
   if (status === 'missing') return 'no rows';
@@ -133,13 +119,12 @@ export function describeDelivery(delivery: Delivery): readonly string[] {
   if (delivery.pending) return [`${what}: pending, because not all the data it needs is sealed; nothing was mailed.`];
   if (delivery.leftToOther) return [`${what}: another worker is mailing it at the moment.`];
   if (error) return [`${what}: ${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`];
-  const notMailed = skipped === null ? [] : [`${what}: not mailed to everybody: ${skipped}`];
-  if (recipients.length === 0) {
-    if (skipped !== null) return [`${what}: not mailed: ${skipped}`];
-    return [`${what}: nothing left to mail (${delivery.alreadySent} already received it).`];
-  }
+  if (recipients.length === 0)
+    return [
+      `${what}: ${skipped === null ? `nothing left to mail (${delivery.alreadySent} already received it).` : `not mailed: ${skipped}`}`,
+    ];
   return [
-    ...notMailed,
+    ...(skipped === null ? [] : [`${what}: not mailed to everybody: ${skipped}`]),
     `${what}${delivery.late ? ', late' : ''}: ${delivery.subject}`,
     ...recipients.map(({ to, outcome, detail, file }) =>
       file === undefined ? `  ${outcome} ${to}: ${detail}` : `  written for ${to}, not sent: ${file}`,

@@ -14,17 +14,16 @@ import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
 import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
 import { printPlan } from './plan.ts';
-import { createRunEnv, printRun } from './run-output.ts';
+import { printRun } from './run-output.ts';
 
 export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionResult {
   const job = await readJob(argument, cli.globals.jobs);
-  const env = createRunEnv(cli);
   if (options.stage) {
-    const staged = await stageJob(env, job);
+    const staged = await stageJob(cli.env, job);
     return cli.print({ job: job.name, ...staged }, [describe(staged)]);
   }
   const { noReport = false, newStore: isNewStore } = options;
-  return printRun(cli, await runJob(env, job, { command: 'run', withReports: !noReport, isNewStore }));
+  return printRun(cli, await runJob(cli.env, job, { command: 'run', withReports: !noReport, isNewStore }));
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {
@@ -49,7 +48,7 @@ export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>
   }
   if (options.dryRun) return await printPlan(cli, job, mode, range);
   const dates = options.sealDegraded ? ({ mode: 'staged', range } as const) : { mode, range, acceptedBy };
-  return printRun(cli, await runJob(createRunEnv(cli), job, { command: 'backfill', dates, withReports: false }));
+  return printRun(cli, await runJob(cli.env, job, { command: 'backfill', dates, withReports: false }));
 }
 
 /** @throws Fault `DATE_INVALID` */

@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
 import { countOf, formatCount } from '../core/units.ts';
 import { openDates } from '../export/export.ts';
-import type { AuditedDate, Repairs } from '../export/repair.ts';
+import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/table.ts';
@@ -24,7 +24,6 @@ import {
   withLedger,
   withSource,
 } from './context.ts';
-import { createRunEnv } from './run-output.ts';
 
 /** What is not found in most dates. */
 const ORDINARY = {
@@ -57,7 +56,7 @@ export async function verify(cli: Cli, { argument, options }: Call<'verify'>): A
   await assertDirectory(cli.cwd, job.drop.to);
   await assertStateFolder(cli.openers.stateDir);
   const results = await recordRun(
-    createRunEnv(cli),
+    cli.env,
     job,
     'verify',
     async () => await verifyDrops(cli, job, options),
@@ -68,12 +67,19 @@ export async function verify(cli: Cli, { argument, options }: Call<'verify'>): A
   return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
 }
 
-async function verifyDrops(cli: Cli, job: Job, options: Call<'verify'>['options']): Promise<readonly VerifyResult[]> {
+async function verifyDrops(cli: Cli, job: Job, { date, deep, repair }: Call<'verify'>['options']) {
   const repairs: Repairs = { done: new Map(), refused: new Map() };
-  if (options.repair) await repair(cli, job, options.date, repairs);
+  if (repair) {
+    const found = await withAudit(cli, job, async (deps) => {
+      const { dates, wrongConditions } = await audit(deps, job, date);
+      const left = await repairInStore(deps, job, dates, repairs, cli.openers.clock.now());
+      return { left, isOutdated: wrongConditions || repairs.done.size > 0 };
+    });
+    if (found.left.length > 0 || found.isOutdated) await repairFromSource(cli.env, job, found.left, repairs);
+  }
   return await withAudit(cli, job, async (deps) => {
-    const audited = await audit(deps, job, options.date);
-    if (options.deep) await recount(cli, deps, job, audited);
+    const audited = await audit(deps, job, date);
+    if (deep) await recount(cli, deps, job, audited);
     return audited.results.map((result) => withNextStep(result, job, audited.dates, repairs));
   });
 }
@@ -90,17 +96,6 @@ async function withAudit<Result>({ openers, signal }: Cli, job: Job, action: (de
       await rm(folder, { recursive: true, force: true });
     }
   });
-}
-
-async function repair(cli: Cli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
-  // It loads all that a run needs.
-  const { repairFromSource, repairInStore } = await import('../export/repair.ts');
-  const found = await withAudit(cli, job, async (deps) => {
-    const { dates, wrongConditions } = await audit(deps, job, only);
-    const left = await repairInStore(deps, job, dates, repairs, cli.openers.clock.now());
-    return { left, isOutdated: wrongConditions || repairs.done.size > 0 };
-  });
-  if (found.left.length > 0 || found.isOutdated) await repairFromSource(createRunEnv(cli), job, found.left, repairs);
 }
 
 type Audited = Awaited<ReturnType<typeof audit>>;
@@ -174,13 +169,13 @@ async function recount(cli: Cli, deps: AuditDeps, job: Job, { results, dates }: 
 }
 
 function describeResults(results: readonly VerifyResult[], job: Job): readonly string[] {
-  const dates = results.filter(({ date }) => date !== null);
   const lines = results.flatMap((result) => [
     ...(result.date !== null || result.findings.length > 0 ? [describeResult(result, job)] : []),
     ...result.lost.map((lost) => `note  ${result.date}  ${lost}`),
     ...result.leftovers.map((leftover) => `note  ${job.drop.dataset}  ${leftover}`),
   ]);
-  return dates.length === 0 ? ['Nothing is sealed yet.', ...lines] : [...lines, summarise(results)];
+  const isSealed = results.some(({ date }) => date !== null);
+  return isSealed ? [...lines, summarise(results)] : ['Nothing is sealed yet.', ...lines];
 }
 
 function describeResult(result: VerifyResult, job: Job): string {

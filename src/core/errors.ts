@@ -4,20 +4,25 @@
  */
 import { Buffer } from 'node:buffer';
 
-/**
- * What a failure means for the process.
- * - `usage`: wrong flags, job file, settings, or SQL: nothing was started (exit 2)
- * - `failed`: something outside broke; the same call may succeed later (exit 1)
- * - `incomplete`: finished, but lost a date, found a new gap, or held a date back (exit 3)
- * - `active`: another run of the same job holds its stage (exit 4)
- * - `interrupted`: the operator stopped it; it can be resumed (exit 130)
- */
-export type FailureKind = 'usage' | 'failed' | 'incomplete' | 'active' | 'interrupted';
+/** What a failure means for the process: the exit code, and its meaning. */
+const EXITS = {
+  failed: [1, 'something outside failed; the same command may succeed later'],
+  usage: [2, 'wrong flags, job file, settings or SQL; nothing was started'],
+  incomplete: [3, 'finished, but lost a date, found a new gap, or held a date back'],
+  active: [4, 'another run of the same job is active'],
+  interrupted: [130, 'stopped by a signal; the same command resumes'],
+} as const;
 
-export const EXIT_CODES = { usage: 2, failed: 1, incomplete: 3, active: 4, interrupted: 130 } as const satisfies Record<
-  FailureKind,
-  number
->;
+export type FailureKind = keyof typeof EXITS;
+
+export const EXIT_CODES = Object.fromEntries(Object.entries(EXITS).map(([kind, [code]]) => [kind, code])) as Readonly<
+  Record<FailureKind, number>
+>; // Its keys are those kinds.
+
+export const EXIT_CODE_MEANINGS: readonly (readonly [code: number, meaning: string])[] = [
+  [0, 'done'],
+  ...Object.values(EXITS),
+];
 
 /** An error in a text that a person wrote: the line, and the wrong part of it. */
 export interface Place {

@@ -2,8 +2,9 @@
  * Writes docs/commands.md from the table of commands, so that the page cannot differ from `--help`. The table has the
  * words; this file has only the page's first lines and its layout, as the formatter would set it.
  */
-import { COMMAND_GROUPS, type CommandSpec, EXIT_CODE_MEANINGS, formatFlag } from '../../src/cli/command.ts';
+import { COMMAND_GROUPS, type CommandSpec, formatFlag } from '../../src/cli/command.ts';
 import { COMMANDS, GLOBAL_OPTIONS } from '../../src/cli/commands.ts';
+import { EXIT_CODE_MEANINGS } from '../../src/core/errors.ts';
 
 const INTRO = `# Commands
 

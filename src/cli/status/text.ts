@@ -71,15 +71,15 @@ function describeRunning({ document: { running }, nowMs, style }: StatusView): r
   if (!running?.progress) return [];
   const { rows, run_id: id, started_at: start } = running;
   const { total_rows: total, seconds_left: left, date, phase, ...progress } = running.progress;
-  const turn = progress.dates_total > 1 ? `, ${progress.dates_done} of ${progress.dates_total} dates done` : '';
   const parts = [
-    `${phase}${date === '' ? '' : ` ${date}`}${turn}`,
-    ...(total > 0 ? [`${Math.floor((100 * Math.min(rows, total)) / total)}%`] : []),
+    date === '' ? phase : `${phase} ${date}`,
+    progress.dates_total > 1 && `${progress.dates_done} of ${progress.dates_total} dates done`,
+    total > 0 && `${Math.floor((100 * Math.min(rows, total)) / total)}%`,
     `${formatCount(rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
     `${formatCount(progress.rows_per_second)} rows/s`,
     `${formatCount(progress.pages_left)} requests left`,
-    ...(left === null ? [] : [`${formatDuration(left * 1000)} left`]),
-  ];
+    left !== null && `${formatDuration(left * 1000)} left`,
+  ].filter((part) => part !== false);
   const since = formatSpan(nowMs - Date.parse(start));
   return [`${style.cyan('running')} for ${since}: ${parts.join(', ')} (run ${id})`];
 }

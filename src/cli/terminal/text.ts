@@ -1,15 +1,8 @@
 /**
- * Text on a terminal: its width in cells, cut and wrapped to a width. Invariant: no character of a text moves the
- * cursor or changes colors (`escapeText`), so that outside text cannot draw over ours. Pure, and without a package: a
- * package that is missing is reported by it.
- *
- * Plain text tables for a terminal. Invariant: every column has the width that is drawn, in any alphabet, and no line
- * ends in spaces. Pure.
- *
- * Terminal colors. Pure: the entry file decides whether there are any; the printed text never does.
- *
- * A failure for a person or a program: one block on stderr (what, where, why, what next), or one JSON document on
- * stdout. Invariant: a stack is shown only on request.
+ * Text on a terminal: its width in cells, cut and wrapped; tables; colors; a failure for a person or a program. Pure, and
+ * without a package: a package that is missing is reported by it. Invariants: no character of a text moves the cursor or
+ * changes colors (`escapeText`), so that outside text cannot draw over ours; a column has the width that is drawn, in any
+ * alphabet; a stack is shown only on request.
  */
 import { stripVTControlCharacters, styleText } from 'node:util';
 import { EXIT_CODES, type Place } from '../../core/errors.ts';

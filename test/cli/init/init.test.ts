@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { nameProgram } from '../../../src/cli/context.ts';
-import { fillJob, fillSettings, JOB_KINDS, quoteSetting } from '../../../src/cli/init.ts';
+import { fillJob, fillSettings, quoteSetting, SHIPPED_JOBS } from '../../../src/cli/init.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings.ts';
 import { flowdrop, KEY, listFiles, makeFolder, REPO, startService, type TestService } from '../../support/flowdrop.ts';
@@ -234,7 +234,7 @@ describe('the files of init', () => {
 });
 
 describe('init --add', () => {
-  it.each(Object.keys(JOB_KINDS))('writes a valid job of the kind %s, to the place that is given', async (kind) => {
+  it.each(Object.keys(SHIPPED_JOBS))('writes a valid job of the kind %s, to the place that is given', async (kind) => {
     const name = `my-${kind}`;
     const args = ['init', '--offline', '--add', name, '--kind', kind, '--to', 's3://bucket/x', '--symbols', 'vix'];
     const run = await flowdrop(args, { cwd });
