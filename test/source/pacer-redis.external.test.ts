@@ -101,12 +101,31 @@ describe.skipIf(reason !== undefined)('machines that share a budget', () => {
 describe.skipIf(reason !== undefined)('a budget in Redis', () => {
   const pace = paceOf({ ...BUDGETS.chain, requestsPerSecond: 10 }, MAX_RETRY_AFTER_MS);
   let pacer: Pacer;
-  const openPacer = (url = server?.url ?? '') =>
-    createCellPacer(systemClock, pace, createRedisCell(url, folder.path, 1_000));
+  const openPacer = (url = server?.url ?? '', clock = systemClock) =>
+    createCellPacer(clock, pace, createRedisCell(url, folder.path, 1_000));
   beforeEach(() => {
     pacer = openPacer();
   });
   afterEach(() => pacer.close());
+
+  test('keeps what a 429 taught it from night to night, and the 429 holds back other machines', async () => {
+    await pacer.acquire();
+    await pacer.slowDown(600_000);
+    await pacer.close();
+    const client = new Redis(server?.url ?? '');
+    expect(await client.pttl(`flowdrop:pace:${folder.path}`)).toBeGreaterThan(7 * 86_400_000);
+    client.disconnect();
+    const waits: number[] = [];
+    const stopped = new Error('it waits');
+    const sleep = async (ms: number) => {
+      waits.push(ms);
+      throw stopped;
+    };
+    pacer = openPacer(server?.url, { ...systemClock, sleep });
+    await expect(pacer.acquire()).rejects.toBe(stopped);
+    expect(waits).toEqual([expect.closeTo(600_000, -5)]);
+    expect(pacer.intervalMs()).toBeCloseTo(1.02 * pace.intervalMs);
+  });
 
   test('is refused with a fault while the server stays away, and given again when it is back', async () => {
     await pacer.acquire();
