@@ -105,6 +105,19 @@ it('a date of more pages than can be fetched in a day is not begun', async () =>
   ]);
 });
 
+it('an API that refuses even the smallest count is asked nothing twice, and told with the way out', async () => {
+  const asked: string[] = [];
+  proxy.follow(({ sql }) => {
+    asked.push(sql);
+    return { kind: 'status', status: 422, body: 'api' };
+  });
+  const { code, stderr } = await run();
+  expect(code, stderr).toBe(1);
+  expect(stderr).toMatch(/SCAN_TOO_BROAD[\s\S]*where: symbol = 'SPY'/);
+  expect(asked.length).toBeLessThan(80);
+  expect(new Set(asked).size).toBe(asked.length);
+});
+
 it('limits that the API tells cost no date where they are far more or less than they can be', async () => {
   const meta = { row_limit: 1e9, lookback_days: 1e9, minimum_data_delay_minutes: -1 };
   proxy.follow([{ on: () => true, fault: { kind: 'envelope', meta } }]);
