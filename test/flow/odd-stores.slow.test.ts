@@ -64,3 +64,11 @@ it('a store that refuses files without a signature of their bytes is found by do
     expect(stdout + stderr).toContain('NotImplemented');
   }
 });
+
+it('a drop that is larger than an object may be is told with the way out, and nothing is sealed', async () => {
+  const { start, listSealed } = await openStore({ maxBytes: 5_000 });
+  const { code, stdout, stderr } = await start('run');
+  expect(code, stderr).toBe(1);
+  expect((stdout + stderr).replace(/\s+/g, ' ')).toContain('5 GiB: split the job by symbols');
+  expect(listSealed()).toEqual([]);
+});

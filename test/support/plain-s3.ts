@@ -24,12 +24,15 @@ export interface PlainS3Options {
   readonly refusedHeader?: RegExp;
   /** Answers 501 to bodies without a signature. */
   readonly refusesUnsigned?: boolean;
+  /** Answers 400 to larger objects. */
+  readonly maxBytes?: number;
 }
 
 export async function startPlainS3({
   ignoresConditions,
   refusedHeader,
   refusesUnsigned,
+  maxBytes = Number.POSITIVE_INFINITY,
 }: PlainS3Options = {}): Promise<PlainS3> {
   const objects = new Map<string, Buffer>();
   const asked: string[] = [];
@@ -47,6 +50,7 @@ export async function startPlainS3({
       send(status, `<Error><Code>${code}</Code><Message>${code}</Message></Error>`);
     if (Object.keys(headers).some((name) => refusedHeader?.test(name))) return fail(501, 'NotImplemented');
     if (refusesUnsigned && headers['x-amz-content-sha256'] === 'UNSIGNED-PAYLOAD') return fail(501, 'NotImplemented');
+    if (body.length > maxBytes) return fail(400, 'EntityTooLarge');
     const found = objects.get(key);
     if (method === 'PUT') {
       if (found && headers['if-none-match'] === '*' && !ignoresConditions) return fail(412, 'PreconditionFailed');
