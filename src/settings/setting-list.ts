@@ -148,8 +148,14 @@ function wholeRule(most: number): Rule<number> {
 }
 
 function wordRule<const T extends string>(words: readonly T[], hint?: string): Rule<T> {
-  const allowed = `are ${new Intl.ListFormat('en').format(words)}`;
-  return { parse: (text) => words.find((word) => word === text), allowed, hint };
+  return {
+    parse: (text) => words.find((word) => word === text),
+    // Formatted for the message alone: it takes longer than reading all settings.
+    get allowed() {
+      return `are ${new Intl.ListFormat('en').format(words)}`;
+    },
+    hint,
+  };
 }
 
 /** The value of a setting with a rule; `undefined` if it is unset and has no default. @throws Fault `SETTING_INVALID` */
@@ -158,11 +164,11 @@ export function readRuled<N extends RuledName>(
   name: N,
 ): ValueOf<N> | (N extends keyof typeof DEFAULTS ? never : undefined) {
   const text = env[name] || (DEFAULTS as Environment)[name];
-  const { parse, allowed, hint, hidden } = SETTINGS[name] as Rule<ValueOf<N>>;
-  const value = text ? parse(text) : undefined;
+  const rule = SETTINGS[name] as Rule<ValueOf<N>>;
+  const value = text ? rule.parse(text) : undefined;
   // Defaults are valid.
   if (!text || value !== undefined) return value as ReturnType<typeof readRuled<N>>;
-  throw invalid(`${name} is ${hidden ?? JSON.stringify(text)}; allowed ${allowed}`, hint);
+  throw invalid(`${name} is ${rule.hidden ?? JSON.stringify(text)}; allowed ${rule.allowed}`, rule.hint);
 }
 
 export function invalid(message: string, hint?: string, cause?: unknown): Fault {
