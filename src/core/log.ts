@@ -3,9 +3,10 @@
  * people. Every line of a run has its id as `run`. Secrets are replaced by `[secret]` in every line and every field;
  * fields with a secret's name are masked completely. `docs/log.md` explains the levels.
  */
+import { createRequire } from 'node:module';
 import { Writable } from 'node:stream';
 import { type Logger, pino, stdTimeFunctions } from 'pino';
-import pretty from 'pino-pretty';
+import type pinoPretty from 'pino-pretty';
 import { tryParseJson } from './atomic-file.ts';
 import { createRedactor, maskByKey, maskFields } from './redact.ts';
 
@@ -40,6 +41,8 @@ export function createLog(options: LogOptions): Log {
 
 /** Redacts before and after formatting: the pretty form undoes some of JSON's escapes, but not all. */
 function prettyStream(sink: { write(line: string): void }, redact: (text: string) => string, run: string | undefined) {
+  // Loaded only for people: the runs of a schedule write JSON.
+  const pretty = createRequire(import.meta.url)('pino-pretty') as typeof pinoPretty;
   const stream = pretty({
     colorize: false,
     ignore: 'pid,hostname',
