@@ -31,7 +31,7 @@ const MAGIC = Buffer.from('PAR1');
  */
 export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
   const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
-  const { ByteWriter } = await import('hyparquet-writer');
+  const { ByteWriter } = await import('hyparquet-writer/src/bytewriter.js');
   const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
   const file = await open(path, 'r+');
   try {

@@ -93,7 +93,7 @@ const MAGIC = Buffer.from('PAR1');
 
 async function declareInParquet(path: string, isWall: readonly boolean[]): Promise<void> {
   const { asyncBufferFromFile, parquetMetadataAsync, parquetSchema } = await import('hyparquet');
-  const { ByteWriter } = await import('hyparquet-writer');
+  const { ByteWriter } = await import('hyparquet-writer/src/bytewriter.js');
   const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
   const file = await asyncBufferFromFile(path).catch(broken);
   const metadata = await parquetMetadataAsync(file).catch(broken);
