@@ -1,7 +1,7 @@
 /**
  * The archive on a ClickHouse server: an HTTP front of the embedded engine, which reads a real S3 store by a named
  * collection. Its answers are those of this machine; what is sent names the sealed files only, and no credential. What the
- * front cannot show: users and their rights, clusters.
+ * front cannot show: users and their rights, more than one node.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -18,6 +18,7 @@ import { readS3Access } from '../../src/store/s3-client.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { type ClickHouseFront, startClickHouseFront } from '../support/clickhouse-front.ts';
 import { flowdrop } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
 import { s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
 import { openTestArchive, type TestArchive } from './open-archive.ts';
 import { DATES, publishDays, REFUSED, SERVER_STATEMENTS } from './server-statements.ts';
@@ -197,33 +198,75 @@ describe.skipIf(server === undefined)(`an archive on a server${reason === undefi
     }
   });
 
+  /** Runs `flowdrop query`. */
+  async function ask(more: readonly string[], settings = {}, cwd = tmpdir()) {
+    if (server === undefined) throw new Error(reason);
+    const sql = 'SELECT date, count() AS n, sum(size) AS s FROM trades GROUP BY date ORDER BY date';
+    const from = ['--from-store', `s3://${server.bucket}/${prefix}`, '--format', 'csv'];
+    const env = { ...s3Environment(server), FLOWDROP_QUERY_ENGINE_COLLECTION: COLLECTION, ...settings };
+    return await flowdrop(['query', sql, ...from, ...more], { cwd, env });
+  }
+
   it('is what `flowdrop query --engine` asks', async () => {
-    if (server === undefined) return;
     const cwd = await mkdtemp(join(tmpdir(), 'flowdrop-archive-server-'));
     try {
-      const location = `s3://${server.bucket}/${prefix}`;
-      const sql = 'SELECT date, count() AS n, sum(size) AS s FROM trades GROUP BY date ORDER BY date';
-      const env = { ...s3Environment(server), FLOWDROP_QUERY_ENGINE_COLLECTION: COLLECTION };
-      const ask = async (more: readonly string[], settings = {}) =>
-        await flowdrop(['query', sql, '--from-store', location, '--format', 'csv', ...more], {
-          cwd,
-          env: { ...env, ...settings },
-        });
       const here = await ask([]);
       const there = await ask(['--engine', front.url]);
       expect([there.code, there.stdout]).toEqual([0, here.stdout]);
       expect(there.stderr).toContain('4 of 4 sealed dates, read by the server');
       await writeFile(join(cwd, 'url'), front.url);
-      const byFile = await ask(['--out', 'days.csv'], { FLOWDROP_QUERY_ENGINE_URL_FILE: 'url' });
+      const byFile = await ask(['--out', 'days.csv'], { FLOWDROP_QUERY_ENGINE_URL_FILE: 'url' }, cwd);
       expect([byFile.code, await readFile(join(cwd, 'days.csv'), 'utf8')]).toEqual([0, here.stdout]);
       const wrong = await ask(['--engine', front.url.replace(/:[^:@]*@/, ':secret-4712@')]);
       expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('refuses the user or the password')]);
       expect(wrong.stderr).not.toContain('secret-4712');
+      const parrot = await serveHttp(({ headers }, response) => {
+        const login = String(headers.authorization).replace('Basic ', '');
+        response.writeHead(500).end(`${login} ${Buffer.from(login, 'base64').toString('latin1')}`);
+      });
+      const repeated = await ask(['--debug', '--engine', parrot.url.replace('//', '//reader:secret-4714@')]);
+      await parrot.close();
+      expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('reader:[secret]')]);
+      expect(repeated.stderr).not.toMatch(/secret-4714|cmVhZGVyOnNlY3JldC00NzE0/);
       const away = await ask(['--engine', 'http://reader:pass-4711@127.0.0.1:9/default']);
       expect([away.code, away.stderr]).toEqual([1, expect.stringContaining('does not answer')]);
     } finally {
       await rm(cwd, { recursive: true });
     }
+  });
+
+  it('is read by all nodes of the cluster that a setting names', async () => {
+    const before = front.statements.length;
+    // The front is one node.
+    front.onStatement = (sql) => sql.replaceAll("s3Cluster('desk', ", 's3(');
+    const there = await ask(['--engine', front.url], { FLOWDROP_QUERY_ENGINE_CLUSTER: 'desk' });
+    front.onStatement = undefined;
+    const reads = front.statements.slice(before).filter((sql) => /\bs3(?:Cluster)?\(/.test(sql));
+    expect([there.code, there.stdout]).toEqual([0, (await ask([])).stdout]);
+    expect(reads.map((sql) => sql.replaceAll("s3Cluster('desk', ", ''))).toEqual(
+      Array(2).fill(expect.not.stringMatching(/\bs3(?:Cluster)?\(/)),
+    );
+  });
+
+  it.each([
+    ['without the cluster', (sql: string) => sql, 'the server has no cluster nowhere'],
+    ['whose user lacks a right', (sql: string) => (sql.includes('s3Cluster(') ? 497 : undefined), 'GRANT S3 ON *.* TO'],
+    [
+      'whose user may change no setting',
+      (sql: string) =>
+        sql.replace('SELECT name, value FROM', "SELECT name, if(name = 'readonly', '1', value) AS value FROM"),
+      'readonly = 2',
+    ],
+    [
+      'that is too old',
+      (sql: string) => sql.replace('FROM system.settings', "$& WHERE name != 'session_timezone'"),
+      'without session_timezone',
+    ],
+  ])('says what is to be done about a server %s', async (_which, onStatement, says) => {
+    front.onStatement = onStatement;
+    const done = await ask(['--engine', front.url], { FLOWDROP_QUERY_ENGINE_CLUSTER: 'nowhere' });
+    front.onStatement = undefined;
+    expect([done.code, done.stderr]).toEqual([1, expect.stringContaining(says)]);
   });
 
   it('needs a store in S3', async () => {

@@ -25,8 +25,8 @@ export interface ClickHouseFront {
   readonly engine: Engine;
   /** Statements that came over the wire. */
   readonly statements: readonly string[];
-  /** Called before a statement runs; a number is the error that it ends with instead. */
-  onStatement: ((sql: string) => Promise<number | undefined> | number | undefined) | undefined;
+  /** Called before a statement runs; a number is the error that it ends with instead, a text the statement that runs. */
+  onStatement: ((sql: string) => Promise<number | undefined> | number | string | undefined) | undefined;
   close(): Promise<void>;
 }
 
@@ -90,11 +90,11 @@ async function answer(
   const body = await buffer(request);
   const isInsert = /^INSERT INTO \S+ FORMAT (JSONEachRow|CSVWithNames)$/.test(query);
   const text = isInsert ? query : query + body.toString('utf8');
-  const [, sql = text, format = 'TabSeparated'] = /^([\s\S]*?)\s+FORMAT\s+(\w+)\s*$/i.exec(text) ?? [];
   statements.push(text);
   if (!isAllowed(request)) return fail(response, 516, 'Code: 516. DB::Exception: reader: Authentication failed');
-  const code = await hooks.onStatement?.(text);
-  if (code !== undefined) return fail(response, code, `Code: ${code}. DB::Exception: as the test wants it`);
+  const told = (await hooks.onStatement?.(text)) ?? text;
+  if (typeof told === 'number') return fail(response, told, `Code: ${told}. DB::Exception: as the test wants it`);
+  const [, sql = told, format = 'TabSeparated'] = /^([\s\S]*?)\s+FORMAT\s+(\w+)\s*$/i.exec(told) ?? [];
   const settings = [...searchParams].filter(([name]) => !NO_SETTINGS.has(name));
   try {
     const bytes = await takeTurn(async () => {
