@@ -10,6 +10,7 @@ import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { SERVER_TABLES } from '../../src/service/data/server-setup.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
+import { KEY as COMMAND_KEY, flowdrop, startService } from '../support/flowdrop.ts';
 import { createTrade, DATE } from '../support/trades.ts';
 import { EVENING, KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
@@ -151,6 +152,31 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     } finally {
       await loaded.stop();
     }
+  });
+
+  test('`flowdrop serve` takes server and cluster from flags or settings, and shows no password', async () => {
+    if (server === undefined) throw new Error(reason);
+    const wrongUrl = server.readerUrl.replace('change-me', 'secret-4713');
+    const env = { FLOWDROP_CLICKHOUSE_URL: wrongUrl, FLOWDROP_CLICKHOUSE_ADMIN_URL: server.adminUrl };
+    const command = await startService(['--as-of', EVENING, '--data', file, '--clickhouse-url', server.readerUrl], env);
+    const body = { api_key: COMMAND_KEY, sql: 'SELECT count() AS n FROM RawOptionTrades' };
+    const answer = await (await fetch(`${command.url}${HISTORICAL_PATH}`, postJson(body))).json();
+    await command.stop();
+    expect([command.rows, answer]).toEqual([ROWS, expect.objectContaining({ data: [{ n: ROWS }] })]);
+    expect(JSON.stringify(command.lines)).not.toContain('change-me');
+
+    const serve = async (args: readonly string[], settings = {}) =>
+      await flowdrop(['--debug', 'serve', '--port', '0', '--portal-port', '0', ...args], {
+        cwd: folder,
+        env: settings,
+      });
+    const wrong = await serve([], { FLOWDROP_CLICKHOUSE_URL: wrongUrl });
+    expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringMatching(/password/i)]);
+    expect(wrong.stderr).not.toContain('secret-4713');
+    const unknown = await serve(['--cluster', 'nowhere'], env);
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('the server knows no cluster nowhere')]);
+    const lonely = await serve(['--cluster', 'nowhere']);
+    expect([lonely.code, lonely.stderr]).toEqual([2, expect.stringContaining('--cluster needs --clickhouse-url')]);
   });
 
   test('nobody can insert through the service, and its own user cannot either', async () => {
