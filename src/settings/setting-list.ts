@@ -148,14 +148,8 @@ function wholeRule(most: number): Rule<number> {
 }
 
 function wordRule<const T extends string>(words: readonly T[], hint?: string): Rule<T> {
-  return {
-    parse: (text) => words.find((word) => word === text),
-    // Formatted for the message alone: it takes longer than reading all settings.
-    get allowed() {
-      return `are ${new Intl.ListFormat('en').format(words)}`;
-    },
-    hint,
-  };
+  const allowed = `are ${new Intl.ListFormat('en').format(words)}`;
+  return { parse: (text) => words.find((word) => word === text), allowed, hint };
 }
 
 /** The value of a setting with a rule; `undefined` if it is unset and has no default. @throws Fault `SETTING_INVALID` */
@@ -164,11 +158,11 @@ export function readRuled<N extends RuledName>(
   name: N,
 ): ValueOf<N> | (N extends keyof typeof DEFAULTS ? never : undefined) {
   const text = env[name] || (DEFAULTS as Environment)[name];
-  const rule = SETTINGS[name] as Rule<ValueOf<N>>;
-  const value = text ? rule.parse(text) : undefined;
+  const { parse, allowed, hint, hidden } = SETTINGS[name] as Rule<ValueOf<N>>;
+  const value = text ? parse(text) : undefined;
   // Defaults are valid.
   if (!text || value !== undefined) return value as ReturnType<typeof readRuled<N>>;
-  throw invalid(`${name} is ${rule.hidden ?? JSON.stringify(text)}; allowed ${rule.allowed}`, rule.hint);
+  throw invalid(`${name} is ${hidden ?? JSON.stringify(text)}; allowed ${allowed}`, hint);
 }
 
 export function invalid(message: string, hint?: string, cause?: unknown): Fault {
