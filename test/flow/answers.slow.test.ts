@@ -129,6 +129,15 @@ describe('a page that is cut short', () => {
   });
 });
 
+it('a count of a window that has no number fails its date', async () => {
+  const noRow: Fault = { kind: 'envelope', rows: 0 };
+  const portal = await startFaultProxy(service.portalUrl, [{ on: /^SELECT count\(\) AS rows/, fault: noRow }]);
+  const done = await run({ FLOWDROP_PORTAL_URL: portal.url }, 'portal');
+  await portal.close();
+  expect(done.code, done.stderr).toBe(1);
+  expect(JSON.parse(done.stdout)).toMatchObject({ dates: [{ date: DATE, error: { code: 'INVALID_ANSWER' } }] });
+});
+
 it('a trialing key, whose answers are capped, brings a complete and available day home in smaller pages', async () => {
   const before = service.requests.length;
   const manifest = await expectWhole(await run({ FLOWDROP_API_KEY: TRIAL_KEY }));
