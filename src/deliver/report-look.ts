@@ -21,8 +21,8 @@ import {
 } from '../report/sample-day.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 
-/** What no report has: the templates of operators' alerts, and the scripts of shells. */
-const OF_OTHERS = /^(alert\.|completion$)/;
+/** The templates of operators' alerts, which no report has. */
+const ALERT_TEMPLATE = /^alert\./;
 
 /** @throws Fault `LOGO_INVALID`, `TEMPLATE_INVALID` (usage) */
 export async function readLook({ logo: path, ...words }: JobLook): Promise<ReportLook> {
@@ -76,7 +76,7 @@ async function listFiles(folder: string): Promise<readonly string[]> {
 
 /** A misspelled name would change nothing, and nobody would notice. */
 async function assertKnownFiles(folder: string, templatesDir: string): Promise<void> {
-  const known = (await readdir(templatesDir)).filter((name) => !OF_OTHERS.test(name)).sort();
+  const known = (await readdir(templatesDir)).filter((name) => !ALERT_TEMPLATE.test(name)).sort();
   // Editors and file managers leave hidden files.
   const own = (await listFiles(folder)).filter((name) => !name.startsWith('.'));
   const texts = await Promise.all(own.map(async (name) => await readFile(join(folder, name), 'utf8').catch(() => '')));
