@@ -28,21 +28,21 @@ export interface CutPlace<At = Bound> {
 /**
  * Plans the windows of a date. A cell with more rows than a window may have gets its own.
  * @param covered stretches already staged, in any order, on the axis of the counts; they are left out
- * @param limit most rows of a page @param pages most pages of a window: where it has several, their ends are asked for
+ * @param limit most rows of a page @param most rows of a window: where it has several pages, their ends are asked for
  */
 export function packWindows(
   date: string,
   counts: DayCounts,
   covered: readonly Stretch[],
   limit: number,
-  pages = 1,
+  most = limit,
 ): readonly PackedWindow[] {
-  return listGaps(covered).flatMap((gap) => packGap(date, gap, counts, (ends) => balance(ends, 0, limit, pages)));
+  return listGaps(covered).flatMap((gap) => packGap(date, gap, counts, (ends) => balance(ends, 0, limit, most)));
 }
 
 /** The full windows of a stretch, from its start on; what is left at its end is in none. */
 export function packFull(date: string, counts: DayCounts, stretch: Stretch, limit: number): readonly PackedWindow[] {
-  return packGap(date, stretch, counts, (ends) => fill(ends, 0, limit, 1).ends).slice(0, -1);
+  return packGap(date, stretch, counts, (ends) => fill(ends, 0, { size: limit, limit, most: limit }).ends).slice(0, -1);
 }
 
 function packGap(
@@ -67,23 +67,23 @@ function packGap(
 }
 
 /**
- * The ends of the parts that take the fewest requests, with the smallest size that needs no more of them.
- * @param places ascending; the last is the end @param before of the first part @param size most of a page
- * @param pages most pages of a part
+ * The ends of the parts that take the fewest requests, with the smallest pages that need no more of them.
+ * @param places ascending; the last is the end @param before of the first part @param limit most of a page
+ * @param most of a part
  */
 export function balance<At>(
   places: readonly CutPlace<At>[],
   before: number,
-  size: number,
-  pages = 1,
+  limit: number,
+  most = limit,
 ): readonly CutPlace<At>[] {
-  let best = fill(places, before, size, pages);
-  let [low, high] = [0, size];
+  let best = fill(places, before, { size: limit, limit, most });
+  let [low, high] = [0, limit];
   for (let step = 0; step < STEPS && high - low > 1; step += 1) {
-    const middle = Math.floor((low + high) / 2);
-    const filled = fill(places, before, middle, pages);
-    if (filled.requests <= best.requests) [best, high] = [filled, middle];
-    else low = middle;
+    const size = Math.floor((low + high) / 2);
+    const filled = fill(places, before, { size, limit, most });
+    if (filled.requests <= best.requests) [best, high] = [filled, size];
+    else low = size;
   }
   return best.ends;
 }
@@ -91,22 +91,27 @@ export function balance<At>(
 /**
  * The parts that take the fewest requests: one for each page, one more to ask for the ends of several. A part ends at the
  * last place that fits its pages, because what is left never takes more requests than what contains it.
+ * @param sizes most rows of a page as it is tried (`size`), of a full one, and of a part
  */
-function fill<At>(places: readonly CutPlace<At>[], before: number, size: number, pages: number) {
+function fill<At>(
+  places: readonly CutPlace<At>[],
+  before: number,
+  { size, limit, most }: Readonly<Record<'size' | 'limit' | 'most', number>>,
+) {
   /** From each place on, the end last. */
   const best: { readonly requests: number; readonly next: number }[] = [{ requests: 0, next: places.length }];
   const bestFrom = (start: number) => best[places.length - start] ?? { requests: 0, next: places.length };
   const rowsTo = (end: number) => places[end]?.before ?? before;
-  const last = new Array<number>(pages).fill(places.length - 1);
+  const last = new Array<number>(Math.ceil(most / limit)).fill(places.length - 1);
   for (let start = places.length - 1; start >= 0; start -= 1) {
     let found = { requests: Number.POSITIVE_INFINITY, next: start + 1 };
     const rows = rowsTo(start - 1);
-    for (let count = 1; count <= pages; count += 1) {
-      let end = last[count - 1] ?? start;
+    for (const [index, furthest] of last.entries()) {
+      let end = furthest;
       // A cell that is too large is a part alone.
-      while (rowsTo(end - 1) > rows && rowsTo(end) - rows > size * count) end -= 1;
-      last[count - 1] = end;
-      const own = Math.ceil((rowsTo(end) - rows) / size);
+      while (rowsTo(end - 1) > rows && rowsTo(end) - rows > Math.min(size * (index + 1), most)) end -= 1;
+      last[index] = end;
+      const own = Math.ceil((rowsTo(end) - rows) / limit);
       const requests = own + (own > 1 ? 1 : 0) + bestFrom(end + 1).requests;
       if (requests < found.requests) found = { requests, next: end + 1 };
     }

@@ -140,7 +140,7 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
       }
       expect(packWindows(DATE, counts, [], limit), `seed ${seed}`).toHaveLength(sizes.length);
       const pages = 2 + Math.floor(random() * 4);
-      const parts = packWindows(DATE, counts, [], limit, pages);
+      const parts = packWindows(DATE, counts, [], limit, limit * pages);
       assertTiles(day, parts, [], `seed ${seed}`);
       const requests = parts.reduce((sum, { rows }) => sum + requestsOf(rows, limit), 0);
       expect(requests, `seed ${seed}`).toBe(fewestRequests(sizesOf(counts), limit, pages));
@@ -196,6 +196,8 @@ test('windows between seconds are of about equal size', () => {
   const counts = cells(3, 3, 4, 6, 1, 9, 1);
   expect(packWindows(DATE, counts, [], 9).map(({ rows }) => rows)).toEqual([6, 4, 7, 9, 1]);
   expect(packWindows(DATE, cells(1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([3, 2]);
+  // A cell that is too large for a page changes nothing for the others.
+  expect(packWindows(DATE, cells(9, 1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([9, 3, 2]);
 });
 
 test('a window between symbols ends where the next symbol would not fit', () => {

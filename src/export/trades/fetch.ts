@@ -43,7 +43,7 @@ export async function fetchDate(run: Fetching, stage: Stage, counts: DayCounts):
     const { rowLimit } = run.limits;
     assertFewPages(stage.date, sumCounts(counts).rows, rowLimit);
     const covered = (await stage.windows()).map(({ window }) => window);
-    const windows = packWindows(stage.date, counts, covered, rowLimit, mostPages(run, counts));
+    const windows = packWindows(stage.date, counts, covered, rowLimit, mostAtOnce(run, counts));
     isDone = await fetchWindows(run, stage, windows, counts, sizes);
   }
 }
@@ -52,15 +52,17 @@ export async function fetchDate(run: Fetching, stage: Stage, counts: DayCounts):
 const MAX_CUT_PAGES = 50;
 
 /**
- * Most pages of a window whose ends are asked for: pages that end between cells with more rows than a page would not be
- * full. A second is rarely larger than a page: it is cut alone.
+ * Most rows of a window whose ends of pages are asked for: pages that end between cells with more rows than a page would
+ * not be full. A second is rarely larger than a page: it is cut alone. Groups are asked for only where they must be: the
+ * keys that order them need not tell all apart.
  */
-function mostPages({ limits, job }: OpenedSql, counts: DayCounts): number {
+function mostAtOnce({ limits, job }: OpenedSql, counts: DayCounts): number {
   const { rowLimit, refusedRows, passedRows, dateRows } = limits;
-  if (axisOf(counts) === 'time' && job.source.grainSeconds === 1) return 1;
+  const isGroups = job.source.kind === 'aggregate';
+  if (axisOf(counts) === 'time' && job.source.grainSeconds === 1) return rowLimit;
+  if (isGroups && counts.every(({ rows }) => rows <= rowLimit)) return rowLimit;
   const share = refusedRows === null || dateRows === null ? 1 : passedRows / dateRows;
-  const pages = Math.floor((sumCounts(counts).rows * share) / rowLimit);
-  return Math.max(1, Math.min(MAX_CUT_PAGES, pages));
+  return Math.max(rowLimit, Math.min(MAX_CUT_PAGES * rowLimit, sumCounts(counts).rows * share));
 }
 
 /**
@@ -207,10 +209,12 @@ async function cutLarge(
   const halves = middle && cutWindow({ ...window, exact: middle.exact }, [middle]).filter(isAny);
   if (halves !== undefined && pages <= 1) return halves;
   const axis = axisOf(counts);
-  const asked = await askCuts(run, window, axis, Math.max(2, pages));
+  let asked = await askCuts(run, window, axis, Math.max(2, pages));
+  const needed = Math.ceil((asked?.rows ?? 0) / limits.rowLimit);
+  // Rows have come since they were counted.
+  if (needed > Math.max(2, pages)) asked = await askCuts(run, window, axis, needed);
   if (asked !== undefined) {
-    const { rows, places } = asked;
-    const exact = window.exact && rows === window.rows;
+    const { rows, places, exact } = asked;
     const fits = rows <= limits.rowLimit;
     if (pages > 1 && fits) return [{ ...window, rows, exact }];
     if (places.length > 0) return cutWindow({ ...window, rows, exact }, places).filter(isAny);
@@ -241,12 +245,16 @@ async function askCuts(
   window: PackedWindow,
   axis: Axis,
   parts: number,
-): Promise<{ readonly rows: number; readonly places: readonly CutPlace[] } | undefined> {
+): Promise<(Pick<PackedWindow, 'rows' | 'exact'> & { readonly places: readonly CutPlace[] }) | undefined> {
   const { job, limits } = api;
   const page = await askBroadly(api, buildCuts(job, window, axis, parts, limits.dayEdges));
   if (page instanceof SourceFault) return undefined;
   const answer = cutsSchema.safeParse(page.firstRow).data;
-  const rows = readCount(answer?.rows) ?? 0;
+  const counted = readCount(answer?.rows) ?? 0;
+  // Groups with the same keys are counted once, and those shorter than the grain are cut elsewhere than they are counted.
+  const isGroups = job.source.kind === 'aggregate';
+  const rows = isGroups && window.exact ? Math.max(counted, window.rows) : counted;
+  const exact = !isGroups && window.exact && rows === window.rows;
   const places: CutPlace[] = [];
   for (const [index, cut] of (answer?.cuts ?? []).entries()) {
     const at = readCut(job, window, axis, cut);
@@ -254,7 +262,7 @@ async function askCuts(
     if (at === undefined || compareBounds(last, at) >= 0 || compareBounds(at, window.to) >= 0) continue;
     places.push({ at, before: Math.floor((rows * (index + 1)) / parts) });
   }
-  return { rows, places };
+  return { rows, places, exact };
 }
 
 /** Rows of a window now; more than any page has if even the count is too broad. */

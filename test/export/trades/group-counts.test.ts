@@ -79,6 +79,25 @@ it('the entry point without meta takes as few', async () => {
   expect(await complete(sourceOf({ meta: false }), 60)).toEqual({ more: 0, others: 4 });
 });
 
+it('groups that their split keys do not tell apart are cut between grains, and no page is too large', async () => {
+  for (const minute of [1, 2, 3, 4]) {
+    const of = (k: number) => ({ ...trade(k), id: `${minute}-${k}`, time: `${DATE} 09:5${minute}:00` });
+    await insertTrades(
+      engine,
+      Array.from({ length: 101 * 7 }, (_, k) => of(k)),
+    );
+  }
+  const sql = BY_SIZE.replace("1, 10), ' 00:00:00'", "1, 16), ':00'");
+  const head = `name: sizes\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: minute\n  time: day`;
+  const text = `${head}\n  split: [symbol]\n  types: {trades: int64}\ndrop: {to: out, dataset: sizes}\n`;
+  const source = sourceOf({ rowLimit: 1_200 });
+  limits.rowLimit = 1_200;
+  const stage = await table.complete(source, parseSqlJob('sizes.yaml', text));
+  expect(await stage.totals()).toMatchObject({ rows: 6 * 707 });
+  // Two grains would not fit a page.
+  expect(source.pages()).toHaveLength(6);
+});
+
 it('a row limit that is lowered midway costs the pages on their way, and no group', async () => {
   let pages = 0;
   const options = { rowLimit: 60, meta: true, nowMs: NOW };
