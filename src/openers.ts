@@ -94,7 +94,7 @@ export function createOpeners(given: Surroundings) {
     mask = undefined;
   };
   return {
-    /** From now on, log, messages and results mask these texts too. */
+    /** Messages, results and logs that are opened from now on mask these texts too. */
     hide,
     clock: systemClock,
     ...log,

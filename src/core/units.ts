@@ -49,7 +49,7 @@ export function formatCount(value: number | bigint | null): string {
 
 /** `1 trade`, `2,295 trades`; `n/a trades` if the count is unknown. */
 export function countOf(count: number | bigint | null, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+  return `${formatCount(count)} ${noun}${Number(count) === 1 ? '' : 's'}`;
 }
 
 /** `a, b and 3 more`. */

@@ -48,23 +48,25 @@ const KILL_ATTEMPTS = 3;
  */
 export async function openServerEngine(options: ServerOptions): Promise<ServerEngine> {
   const { url, maxConnections, settings } = options;
-  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+  const { ClickHouseLogLevel, createClient } = await import('@clickhouse/client');
+  try {
+    const client = createClient({
+      url,
+      request_timeout: MAX_SILENCE_MS,
+      ...(maxConnections === undefined ? {} : { max_open_connections: maxConnections }),
+      // Failures are thrown; the client would also print them, bypassing our log and its masking.
+      log: { level: ClickHouseLogLevel.OFF },
+      clickhouse_settings: { output_format_json_quote_64bit_integers: 0, wait_end_of_query: 1, ...settings },
+    });
+    return new ServerEngine(client);
+  } catch (cause) {
     // Do not show the URL: it contains a password.
     throw new Fault('SERVER_URL_INVALID', 'the address of the ClickHouse server is not an http or https URL', {
       kind: 'usage',
-      hint: 'It looks like http://USER:PASSWORD@HOST:8123/DATABASE.',
+      cause,
+      hint: 'It looks like http://USER:PASSWORD@HOST:8123/DATABASE. In a password, % is written as %25, and @ as %40.',
     });
   }
-  const { ClickHouseLogLevel, createClient } = await import('@clickhouse/client');
-  const client = createClient({
-    url,
-    request_timeout: MAX_SILENCE_MS,
-    ...(maxConnections === undefined ? {} : { max_open_connections: maxConnections }),
-    // Failures are thrown; the client would also print them, bypassing our log and its masking.
-    log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { output_format_json_quote_64bit_integers: 0, wait_end_of_query: 1, ...settings },
-  });
-  return new ServerEngine(client);
 }
 
 export class ServerEngine {

@@ -247,7 +247,7 @@ export function listPasswords(text: string): readonly string[] {
   try {
     return [password, decodeURIComponent(password)];
   } catch {
-    return [password];
+    return [password, /:\/\/[^:/]*:(.*)@/.exec(text)?.[1] ?? password];
   }
 }
 

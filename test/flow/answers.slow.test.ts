@@ -132,8 +132,7 @@ describe('a page that is cut short', () => {
 it('a count of a window that has no number fails its date', async () => {
   const noRow: Fault = { kind: 'envelope', rows: 0 };
   const portal = await startFaultProxy(service.portalUrl, [{ on: /^SELECT count\(\) AS rows/, fault: noRow }]);
-  const done = await run({ FLOWDROP_PORTAL_URL: portal.url }, 'portal');
-  await portal.close();
+  const done = await run({ FLOWDROP_PORTAL_URL: portal.url }, 'portal').finally(() => portal.close());
   expect(done.code, done.stderr).toBe(1);
   expect(JSON.parse(done.stdout)).toMatchObject({ dates: [{ date: DATE, error: { code: 'INVALID_ANSWER' } }] });
 });

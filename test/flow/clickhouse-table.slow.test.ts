@@ -64,6 +64,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   folder = await makeFolder();
+  front.onStatement = undefined;
   return () => folder.remove();
 });
 

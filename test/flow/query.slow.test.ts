@@ -411,18 +411,17 @@ describe('flowdrop query', () => {
       child.stderr.resume();
       // The answer has begun to come, and comes no further: what is not asked for fills the pipe.
       await once(child.stdout, 'readable');
-      let before = '';
+      const seen: string[] = [];
       const isStalled = async () => {
-        const [written = ''] = /wchar: \d+/.exec(await readFile(`/proc/${child.pid}/io`, 'utf8')) ?? [];
-        const isSame = written === before;
-        before = written;
-        return isSame;
+        seen.push(/wchar: \d+/.exec(await readFile(`/proc/${child.pid}/io`, 'utf8'))?.[0] ?? '');
+        return seen.length > 2 && new Set(seen.slice(-3)).size === 1;
       };
       await expect.poll(isStalled, { interval: 200 }).toBe(true);
       const started = performance.now();
       child.kill('SIGINT');
       const [code] = await once(child, 'exit');
-      expect([code, performance.now() - started < 2_000]).toEqual([130, true]);
+      expect(performance.now() - started).toBeLessThan(10_000);
+      expect(code).toBe(130);
     },
   );
 

@@ -160,8 +160,9 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     const env = { FLOWDROP_CLICKHOUSE_URL: wrongUrl, FLOWDROP_CLICKHOUSE_ADMIN_URL: server.adminUrl };
     const command = await startService(['--as-of', EVENING, '--data', file, '--clickhouse-url', server.readerUrl], env);
     const body = { api_key: COMMAND_KEY, sql: 'SELECT count() AS n FROM RawOptionTrades' };
-    const answer = await (await fetch(`${command.url}${HISTORICAL_PATH}`, postJson(body))).json();
-    await command.stop();
+    const answer = await fetch(`${command.url}${HISTORICAL_PATH}`, postJson(body))
+      .then((response) => response.json())
+      .finally(() => command.stop());
     expect([command.rows, answer]).toEqual([ROWS, expect.objectContaining({ data: [{ n: ROWS }] })]);
     expect(JSON.stringify(command.lines)).not.toContain('change-me');
 
