@@ -14,7 +14,7 @@ import type { StoreAccess } from '../store/store.ts';
 import { nameServerFiles } from './drop-files.ts';
 import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';
 import { assertSize } from './sealed.ts';
-import { listNamed } from './statement-views.ts';
+import { listNamed, MAX_VIEW_BYTES } from './statement-views.ts';
 import type { OpenTable } from './tables.ts';
 
 export interface ArchiveServerOptions {
@@ -38,6 +38,8 @@ const OLDEST_COUNTING = '25.10';
 const SENT = /\s*(?:\bin scope|: ?while (?:processing|executing)|\bin query:?)\s+.*\bs3(?:Cluster)?\(.*$/is;
 /** The date of a file's path is such a type while it is parsed. */
 const OWN_SETTINGS = { allow_suspicious_low_cardinality_types: 1 };
+/** Sent beside a statement, because in it they come too late. */
+const BESIDE = { settings: { max_query_size: MAX_VIEW_BYTES } };
 
 /**
  * `files` is how the server reads the store's. `rows` runs one query for a small result.
@@ -68,7 +70,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   }
   const withSettings = (sql: string, settings: EngineSettings = {}) =>
     `${sql} ${formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, known))}`;
-  const rows = async <Row extends object>(sql: string) => await answerOf(engine.rows<Row>(withSettings(sql)));
+  const rows = async <Row extends object>(sql: string) => await answerOf(engine.rows<Row>(withSettings(sql), BESIDE));
   return { files, rows, assertFiles, write };
 
   /** Waits for the server. @throws Fault, EngineFault in words that help the caller */
@@ -111,7 +113,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   /** Writes the answer to a file that does not exist yet. */
   async function write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
     const { name, settings } = describeFormat(format);
-    const stream = await answerOf(engine.stream(withSettings(sql, settings), name, { signal }));
+    const stream = await answerOf(engine.stream(withSettings(sql, settings), name, { ...BESIDE, signal }));
     try {
       await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
     } catch (error) {

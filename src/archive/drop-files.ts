@@ -20,6 +20,8 @@ export interface StoreFiles {
    * @throws Fault `ARCHIVE_LOCATION_INVALID` (usage)
    */
   tableSql(keys: readonly string[], pattern: string, structure?: string, isWhole?: boolean): string;
+  /** Whether it names exactly the files of the keys. */
+  readonly isExact?: true;
   /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
   /** The engine's settings of how many threads read. */
@@ -89,6 +91,7 @@ export function nameServerFiles(access: S3Access, collection: string, cluster: s
   };
   return {
     root: `${access.bucket}/${prefixOf(access)}`,
+    isExact: true as const,
     tableSql: (keys: readonly string[], _pattern: string, structure?: string, isWhole?: boolean) =>
       s3(keys, 'Parquet', structure, isWhole),
     /** Query for path and size of files, as the server finds them. This format reads no byte of them. */

@@ -5,9 +5,11 @@
  * the statement can name, and the files that it can touch.
  */
 import { randomBytes } from 'node:crypto';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
+import { toRefusal } from '../guard/refusal.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
 import { readAll, resolveReads, type TableRead } from './reads.ts';
@@ -21,6 +23,8 @@ interface Prepared {
   readonly made: Map<string, string>;
 }
 
+/** A view names the path of each date. The caller's statement has a limit of its own, in the guard. */
+export const MAX_VIEW_BYTES = 1_000_000_000;
 /** Statements whose answer depends on the day. */
 export const NAMES_DAY = /\b(today|yesterday)\b/i;
 
@@ -42,7 +46,8 @@ export class StatementViews {
     if (known !== undefined) return known;
     // Types without a zone take the zone when a view is made. The date of a file's path is a LowCardinality date while
     // it is parsed.
-    await engine.command("SET session_timezone = 'UTC', allow_suspicious_low_cardinality_types = 1");
+    const types = "session_timezone = 'UTC', allow_suspicious_low_cardinality_types = 1";
+    await engine.command(`SET ${types}, max_query_size = ${MAX_VIEW_BYTES}`);
     // In memory, because the views of an S3 store contain its credentials.
     for (const name of this.databases) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
     const prepared: Prepared = { current: undefined, made: new Map() };
@@ -139,7 +144,12 @@ export class StatementViews {
       prepared.made.delete(key);
       await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)}`);
       if (statement === undefined) continue;
-      await engine.command(statement);
+      await engine.command(statement).catch((error: unknown) => {
+        // The caller did not write it.
+        if (error instanceof EngineFault && toRefusal(error, '') !== error)
+          throw new EngineFault(CLICKHOUSE_CODES.LOGICAL_ERROR, error.message, error);
+        throw error;
+      });
       prepared.made.set(key, statement);
     }
   }

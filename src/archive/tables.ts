@@ -67,7 +67,7 @@ interface OpenTablesContext {
   readonly calendar?: CalendarOverride | undefined;
   /** Reads what the manifests do not say, from `files`. */
   readonly engine: Pick<Engine, 'rows'>;
-  readonly files: Pick<StoreFiles, 'root' | 'tableSql'>;
+  readonly files: Pick<StoreFiles, 'root' | 'tableSql' | 'isExact'>;
   /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
   openSealed(dataset: string): Promise<SealedSet>;
 }
@@ -93,7 +93,8 @@ export async function openTables(
     const drops = table.dataset === undefined ? await findTrades(context, open) : await open(table.dataset);
     const newest = await drops.readManifests(drops.dates.slice(-1));
     if (TABLES.some((name) => name === table.name)) assertTrades(newest);
-    if (table.rows === 'counted') assertCounted(newest);
+    // Of a date without a column that decides, other dates can still be read.
+    if (table.rows === 'counted' && !newest.some(holdsTrades)) assertCounted(newest);
     const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
     all.push(new OpenTable(table, drops, newest, context, summary));
   }
@@ -172,8 +173,8 @@ export class OpenTable {
     note(dates);
     this.reads = own;
     this.manifests = await this.sealed.readManifests(dates);
-    if (this.rows === 'counted') assertCounted(this.manifests);
     this.touched = this.manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+    if (this.rows === 'counted') assertCounted(this.touched);
   }
 
   /** The only files that it shows. @throws Fault `DROP_DAMAGED` */
@@ -247,7 +248,8 @@ export class OpenTable {
   /** The conditions for the rows that the mail of their date counts, by the report's rule. */
   #describeCounted(from: (columns: readonly ArchiveColumn[]) => string, date: string, isShown: string) {
     const deciding = listColumns(this.touched, 'typed').filter(({ name }) => COUNTED_COLUMNS.includes(name));
-    const whole = `(SELECT *, ${PLACE}, ${date} AS ${PATH_DATE} FROM ${from(deciding)} WHERE ${isShown})`;
+    const where = this.#context.files.isExact ? '' : ` WHERE ${isShown}`;
+    const whole = `(SELECT *, ${PLACE}, ${date} AS ${PATH_DATE} FROM ${from(deciding)}${where})`;
     const cancelled = buildCancelledQuery(whole, [PATH_DATE, PLACE], PATH_DATE);
     /** Dates by the condition for their hours: most have the same. */
     const hours = new Map<string, readonly string[]>();
@@ -337,7 +339,7 @@ function assertCounted(manifests: readonly Manifest[]): void {
       `${dataset} ${date} has no column ${missing}, which decides what counts`,
       {
         kind: 'usage',
-        hint: `Leave the date out, or read all its rows: FROM ${plainName(dataset)}.`,
+        hint: `Leave the date out with a literal condition on date, or read all rows: FROM ${plainName(dataset)}.`,
       },
     );
   }

@@ -8,6 +8,7 @@ import { Fault } from '../core/errors.ts';
 /** Codes that flowdrop reacts to; names as in ClickHouse's `ErrorCodes.cpp`. */
 export const CLICKHOUSE_CODES = {
   UNKNOWN_FUNCTION: 46,
+  LOGICAL_ERROR: 49,
   SYNTAX_ERROR: 62,
   TOO_MANY_ROWS: 158,
   TIMEOUT_EXCEEDED: 159,

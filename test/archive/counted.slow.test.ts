@@ -4,14 +4,16 @@
  * tested in `test/docs/recipes.slow.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addDays } from '../../src/calendar/wall-clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { ManifestDraft } from '../../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Trade } from '../report/drop-file.ts';
 import { splitFates } from '../report/plain-loops.ts';
 import { createRandomDay } from '../report/random-day.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { openTestArchive, type TestArchive } from './open-archive.ts';
-import { publishDay } from './publish-day.ts';
+import { buildDay, publishBuilt, publishDay } from './publish-day.ts';
 
 /** With the end of the report's hours. */
 const DAYS = [
@@ -56,6 +58,45 @@ afterAll(async () => {
 });
 
 const listIds = (trades: readonly Trade[]) => trades.map(({ date, id }) => `${date} ${id}`).sort();
+
+/** Their paths are longer than the engine's usual limit of a statement. */
+const LONG = 'x'.repeat(110);
+const LONG_DATES = Array.from({ length: 400 }, (_, at) => addDays('2025-01-01', at));
+
+test('of years of dates are read, and of dates of which some lack a column', async () => {
+  const engine = await openEmbeddedEngine();
+  const { path, remove } = await makeFolder();
+  const store = await openDirectoryStore(path);
+  const built = await buildDay(engine, { date: '2025-01-01', rows: 3 }, path);
+  const publish = async (change: Partial<ManifestDraft>) =>
+    await publishBuilt(store, {
+      ...built,
+      draft: { ...built.draft, dataset: LONG, min_time: null, max_time: null, ...change },
+    });
+  for (const date of LONG_DATES) await publish({ date });
+  const own = await openTestArchive(store, { kind: 'directory', path }, LONG);
+  try {
+    const sums = `SELECT count() AS n, uniqExact(date) AS dates FROM ${LONG}_counted`;
+    expect((await own.rows(sums)).rows).toEqual([{ n: 3 * LONG_DATES.length, dates: LONG_DATES.length }]);
+    const schema = built.draft.schema.filter(({ name }) => name !== 'option_activity_type');
+    await publish({ date: '2026-11-19', schema, min_time: '2026-11-19 09:30:00.000000' });
+    const before = (condition: string) => own.rows(`${sums} WHERE ${condition}`);
+    expect((await before("date < '2025-01-11'")).rows).toEqual([{ n: 30, dates: 10 }]);
+    expect((await before("time < '2026-01-01'")).rows).toEqual([
+      { n: 3 * LONG_DATES.length, dates: LONG_DATES.length },
+    ]);
+    await expect(own.rows(`${sums} WHERE date > '2026-01-01'`)).rejects.toMatchObject({
+      code: 'REPORT_COLUMNS_MISSING',
+      message: expect.stringContaining('2026-11-19 has no column option_activity_type'),
+      hint: expect.stringContaining('a literal condition on date'),
+    });
+    expect((await own.rows('SHOW TABLES')).rows.map(({ name }) => name)).toContain(`${LONG}_counted`);
+  } finally {
+    await own.stop();
+    await engine.close();
+    await remove();
+  }
+});
 
 describe('the records that the mail counts', () => {
   test.each<readonly [string, (trade: Trade) => boolean]>([
