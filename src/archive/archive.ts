@@ -12,7 +12,7 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault, findSqlPlaces, isFault } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { formatSettings, quoteString } from '../engine/literal.ts';
+import { formatSettings, quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
@@ -33,9 +33,9 @@ import {
   readAnswerColumns,
 } from './output-format.ts';
 import { readAll, type TableRead } from './reads.ts';
-import { dropDamaged, watchSealed } from './sealed.ts';
+import { dropDamaged, type SealedSet, watchSealed } from './sealed.ts';
 import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
-import { type ArchiveTable, listTables, type OpenTable, openTables, plainName } from './tables.ts';
+import { listTables, type OpenTable, openTables, plainName } from './tables.ts';
 import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
@@ -95,9 +95,10 @@ export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
-/** The only statements beside a SELECT. They do not run: we know the answer. */
-const SHOW_TABLES = /^\s*show\s+tables\s*;?\s*$/i;
-const DESCRIBE = /^\s*desc(?:ribe)?(?:\s+table)?\s+(`[^`\\]+`|\w+)\s*;?\s*$/i;
+/** The only statements beside a SELECT, without comments. They do not run: we know the answer. */
+const SHOW_TABLES = /^\s*show\s+tables[\s;]*$/i;
+const DESCRIBE = /^\s*desc(?:ribe)?(?:\s+table)?\s+(?:([`"])([^`"\\]+)\1|(\w+))[\s;]*$/i;
+const QUOTED_OR_COMMENT = /(['"`]).*?\1|--[^\n]*|#[^\n]*|\/\*.*?\*\//gs;
 
 /** The pool of an archive in `folder`, which a caller starts before it has found the store. */
 export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'command'> {
@@ -135,16 +136,18 @@ export async function openArchive(options: ArchiveOptions) {
    */
   async function query(request: ArchiveQuery): Promise<ArchiveAnswer> {
     const { sql } = request;
-    const isShow = SHOW_TABLES.test(sql);
-    const described = DESCRIBE.exec(sql)?.[1];
-    const select = described === undefined ? sql : `SELECT * FROM ${described}`;
+    const bare = sql.replaceAll(QUOTED_OR_COMMENT, (part, quote) => (quote ? part : ' '));
+    const isShow = SHOW_TABLES.test(bare);
+    const [, , quoted, plain] = DESCRIBE.exec(bare) ?? [];
+    const described = quoted ?? plain;
+    const select = described === undefined ? sql : `SELECT * FROM ${quoteIdentifier(described)}`;
     try {
-      const text = isShow ? sql : (admitted.get(select) ?? (await guard.admit(select, asker)));
-      admitted.set(select, text);
-      return await pool.use(asker, async (engine) => {
-        if (isShow) return await answer(engine, selectTexts('description', await listShown(engine)), request);
-        return await answer(engine, described === undefined ? text : await describeTable(engine, text), request);
-      });
+      const shown = isShow ? selectTexts('description', await listShown()) : undefined;
+      const text = shown ?? admitted.get(select) ?? (await guard.admit(select, asker));
+      if (!isShow) admitted.set(select, text);
+      return await pool.use(asker, async (engine) =>
+        answer(engine, described === undefined ? text : await describeTable(engine, text), request),
+      );
     } catch (error) {
       if (signal.aborted) {
         throw new Fault('INTERRUPTED', 'stopped before it was finished', {
@@ -154,34 +157,45 @@ export async function openArchive(options: ArchiveOptions) {
       }
       if (!(error instanceof Refusal)) throw describeQueryFailure(error, sql, types, files.secrets);
       if (error.cause !== undefined) throw describeQueryFailure(error.cause, sql, types, files.secrets);
-      const shown = await pool.use(asker, listShown).catch(() => names.map((name) => [name]));
+      const shown = await listShown().catch(() => datasets.map((name) => [plainName(name)]));
       throw new Fault(error.code, error.message, {
         kind: 'usage',
-        hint: `Allowed is one SELECT over ${shown.map(([name]) => name).join(', ')}, in ClickHouse SQL, without settings, formats, files and addresses. \`flowdrop query "SHOW TABLES"\` describes them.`,
+        hint: `Allowed are SHOW TABLES, DESCRIBE TABLE and one SELECT over ${shown.map(([name]) => name).join(', ')}, in ClickHouse SQL, without settings, formats, files and addresses. \`flowdrop query "SHOW TABLES"\` describes them.`,
       });
     }
   }
 
-  async function open(engine: PooledEngine, tables: readonly ArchiveTable[]): Promise<readonly OpenTable[]> {
-    return await openTables(tables, {
-      ...{ store, datasets, types, families, calendar, engine: server ?? engine, files: server?.files ?? files },
-      openSealed: (dataset) => (watches.get(dataset) ?? watchSealed(store, dataset)).listSome(),
-    });
+  /** How tables are opened, with one listing of each dataset. @param engine absent: summaries are not read */
+  function openWith(engine?: PooledEngine) {
+    const listed = new Map<string, Promise<SealedSet>>();
+    const openSealed = (dataset: string) => {
+      const found = listed.get(dataset) ?? (watches.get(dataset) ?? watchSealed(store, dataset)).listSome();
+      listed.set(dataset, found);
+      return found;
+    };
+    const from = { engine: engine && (server ?? engine), files: server?.files ?? files };
+    return { store, datasets, types, families, calendar, ...from, openSealed };
   }
 
   /** The tables that can be read now, each by the name that needs no quotes if it has one. */
-  async function listShown(engine: PooledEngine): Promise<readonly (readonly [name: string, text: string])[]> {
+  async function listShown(): Promise<readonly (readonly [name: string, text: string])[]> {
     const shown = new Map<string, string>();
+    const context = openWith();
     for (const one of known) {
-      const [table] = await open(engine, [one]).catch((error: unknown) => {
-        // Nothing is sealed yet, or the rows are of another kind.
-        if (isFault(error) && (error.kind === 'usage' || error.code === 'ARCHIVE_EMPTY')) return [];
-        throw error;
-      });
-      if (table === undefined) continue;
-      const { name, dates, rows, sealed } = table;
-      if (name === plainName(sealed.dataset)) shown.delete(sealed.dataset);
-      shown.set(name, `${rows} rows of ${sealed.dataset}, ${dates[0]} to ${dates.at(-1)}`);
+      const text = await openTables([one], context).then(
+        ([table]) =>
+          table && `${table.rows} rows of ${table.sealed.dataset}, ${table.dates[0]} to ${table.dates.at(-1)}`,
+        (error: unknown) => {
+          // Nothing is sealed yet, or the rows are of another kind.
+          if (isFault(error) && (error.kind === 'usage' || error.code === 'ARCHIVE_EMPTY')) return undefined;
+          if (!isFault(error) || !['DROP_DAMAGED', 'MANIFEST_INVALID'].includes(error.code)) throw error;
+          // What else there is of it, no one can say.
+          return one.rows === 'all' ? `cannot be read: ${error.message}` : undefined;
+        },
+      );
+      if (text === undefined) continue;
+      if (one.dataset !== undefined && one.name === plainName(one.dataset)) shown.delete(one.dataset);
+      shown.set(one.name, text);
     }
     return [...shown].sort(([a], [b]) => (a < b ? -1 : 1));
   }
@@ -189,15 +203,18 @@ export async function openArchive(options: ArchiveOptions) {
   /** @param text reads one table and nothing else */
   async function describeTable(engine: PooledEngine, text: string): Promise<string> {
     const named = known.filter(({ name }) => name === listTokens(text).at(-1)?.value);
-    const [table] = await open(engine, named);
-    await table?.describeAll();
-    return selectTexts('type', table?.columns().map(({ name, type }) => [name, type]) ?? []);
+    const [table] = await openTables(named, openWith(engine));
+    // A name in another case: it fails as the SELECT does.
+    if (table === undefined) return text;
+    await table.describeAll();
+    const columns = table.columns().map(({ name, type }) => [name, type]);
+    return selectTexts('type', columns);
   }
 
   async function answer(engine: PooledEngine, text: string, request: ArchiveQuery): Promise<ArchiveAnswer> {
     const names = new Set(listTokens(text).map(({ value }) => value));
     const named = known.filter(({ name }) => names.has(name));
-    const tables = await open(engine, named);
+    const tables = await openTables(named, openWith(engine));
     const run = async (reads: readonly TableRead[]) => {
       for (const table of tables) await table.narrow(reads);
       return server === undefined

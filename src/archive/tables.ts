@@ -65,10 +65,10 @@ interface OpenTablesContext {
   readonly families?: Families | undefined;
   /** Decides the hours of reports; absent: no overrides. */
   readonly calendar?: CalendarOverride | undefined;
-  /** Reads what the manifests do not say, from `files`. */
-  readonly engine: Pick<Engine, 'rows'>;
+  /** Reads the columns of summaries, from `files`; absent: no one asks for them. */
+  readonly engine?: Pick<Engine, 'rows'> | undefined;
   readonly files: Pick<StoreFiles, 'root' | 'tableSql' | 'isExact'>;
-  /** Lists the sealed dates of a dataset. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+  /** The sealed dates of a dataset, the same each time. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
   openSealed(dataset: string): Promise<SealedSet>;
 }
 
@@ -82,15 +82,9 @@ export async function openTables(
   tables: readonly ArchiveTable[],
   context: OpenTablesContext,
 ): Promise<readonly OpenTable[]> {
-  const opened = new Map<string, SealedSet>();
-  const open = async (dataset: string) => {
-    const drops = opened.get(dataset) ?? (await context.openSealed(dataset));
-    opened.set(dataset, drops);
-    return drops;
-  };
   const all: OpenTable[] = [];
   for (const table of tables) {
-    const drops = table.dataset === undefined ? await findTrades(context, open) : await open(table.dataset);
+    const drops = table.dataset === undefined ? await findTrades(context) : await context.openSealed(table.dataset);
     const newest = await drops.readManifests(drops.dates.slice(-1));
     if (TABLES.some((name) => name === table.name)) assertTrades(newest);
     // Of a date without a column that decides, other dates can still be read.
@@ -282,13 +276,10 @@ function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time
 }
 
 /** The only dataset of single trades. */
-async function findTrades(
-  { datasets, store }: OpenTablesContext,
-  open: (dataset: string) => Promise<SealedSet>,
-): Promise<SealedSet> {
+async function findTrades({ datasets, store, openSealed }: OpenTablesContext): Promise<SealedSet> {
   const found: SealedSet[] = [];
   for (const dataset of datasets) {
-    const drops = await open(dataset).catch((error: unknown) => {
+    const drops = await openSealed(dataset).catch((error: unknown) => {
       // A job that has not run yet.
       if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return undefined;
       throw error;
@@ -360,9 +351,8 @@ async function readSummaryColumns(
     });
   }
   const key = fileKey(drops.dataset, manifest.date, summary.filename);
-  const described = await engine.rows<{ readonly name: string; readonly type: string }>(
-    `DESCRIBE TABLE ${files.tableSql([key], key)}`,
-  );
+  const sql = `DESCRIBE TABLE ${files.tableSql([key], key)}`;
+  const described = (await engine?.rows<{ readonly name: string; readonly type: string }>(sql)) ?? [];
   const date = listColumns([], types);
   const rest = described.map(({ name, type }): ArchiveColumn => {
     // A summary that lacks a column must not show 0.

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
@@ -20,7 +20,7 @@ import { readS3Access } from '../../src/store/s3-client.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { openTestArchive, type TestArchive } from './open-archive.ts';
-import { publishDay } from './publish-day.ts';
+import { buildDay, publishBuilt, publishDay } from './publish-day.ts';
 
 /** Nine row groups. */
 const LARGE = { date: '2026-11-18', rows: 400_000 };
@@ -351,6 +351,30 @@ describe('what is wrong with the drops', () => {
     } finally {
       await own.stop();
       await place.store.put(key, { bytes: kept });
+    }
+  });
+
+  test('hides no other table, and is told in the list of them, for which each dataset is listed once', async () => {
+    const built = await buildDay(engine, { date: '2026-11-19', rows: 5 }, place.store.url);
+    await publishBuilt(place.store, { ...built, draft: { ...built.draft, dataset: 'broken-set' } });
+    await place.store.remove(dropKey('broken-set', '2026-11-19'));
+    const own = await openTestArchive(place.store, place.access, 'trades', { others: ['broken-set'] });
+    const list = vi.spyOn(place.store, 'list');
+    try {
+      const { rows } = await own.rows('SHOW TABLES');
+      expect(rows.map(({ name }) => name)).toEqual([
+        ...['RawOptionTrades', 'RawOptionTradesMaxDateOnlyMV', 'broken_set', 'trades', 'trades_counted'],
+      ]);
+      const description = 'cannot be read: 2026-11-19: broken-set.parquet is missing';
+      expect(rows).toContainEqual({ name: 'broken_set', description });
+      const prefixes = list.mock.calls.map(([prefix]) => prefix);
+      expect(prefixes).toEqual([...new Set(prefixes)]);
+      await expect(own.rows('SELECT 1 FROM brokenset')).rejects.toMatchObject({
+        hint: expect.stringContaining(` over ${rows.map(({ name }) => name).join(', ')}, in `),
+      });
+    } finally {
+      list.mockRestore();
+      await own.stop();
     }
   });
 

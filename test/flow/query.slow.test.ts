@@ -257,7 +257,7 @@ describe('flowdrop query', () => {
       'an attack',
       ["SELECT * FROM file('/etc/passwd')"],
       2,
-      /INVALID_SQL: Table function file is not available\.\n {2}-> Allowed is one SELECT/,
+      /INVALID_SQL: Table function file is not available\.\n {2}-> Allowed are SHOW TABLES, DESCRIBE TABLE and one SELECT/,
     ],
     [
       'a table to describe that is misspelt',
@@ -266,6 +266,8 @@ describe('flowdrop query', () => {
       /INVALID_SQL: Table tradse is not available/,
     ],
     ["a table of the engine's to describe", ['DESCRIBE `system.tables`'], 2, /INVALID_SQL: Table system.tables is not/],
+    ['a table to describe in another case', ['DESCRIBE TRADES'], 2, /INVALID_QUERY: .*does not exist/],
+    ['no table to describe', ['DESCRIBE 1'], 2, /INVALID_SQL: Table 1 is not available\.\n/],
     ['a file to describe', ["DESCRIBE file('/etc/passwd')"], 2, /INVALID_SQL: Only SELECT/],
     ['a list of anything else', ['SHOW TABLES FROM system'], 2, /INVALID_SQL: Only SELECT/],
     ['two statements', ['SELECT 1; SELECT 2'], 2, /INVALID_SQL: Only one statement/],
@@ -340,7 +342,8 @@ describe('flowdrop query', () => {
       { name: 'trades', description: 'all rows of trades, 2026-11-10 to 2026-11-12' },
       { name: 'trades_counted', description: 'counted rows of trades, 2026-11-10 to 2026-11-12' },
     ];
-    expect(JSON.parse((await query('show tables;')).stdout)).toEqual(tables);
+    for (const sql of ['show tables;;', '/* all */ SHOW TABLES -- of these'])
+      expect(JSON.parse((await query(sql)).stdout)).toEqual(tables);
     const { stdout } = await query('SHOW TABLES', '--format', 'table');
     expect(stdout).toMatch(/^trades_counted +counted rows of trades, 2026-11-10 to 2026-11-12$/m);
     await query('SHOW TABLES', '--out', 'tables.csv');
@@ -362,6 +365,7 @@ describe('flowdrop query', () => {
       expect(plain.map(({ name, type }) => [name, type])).toEqual(shown);
       expect(described).toContainEqual({ name: 'date', type: types.length === 0 ? 'Date32' : 'String' });
       expect(JSON.parse((await query('desc table `trades_counted` ;', ...types)).stdout)).toEqual(described);
+      expect(JSON.parse((await query('DESCRIBE "trades" -- all', ...types)).stdout)).toEqual(described);
     }
   });
 
