@@ -36,7 +36,7 @@ import { readAll, type TableRead } from './reads.ts';
 import { dropDamaged, type SealedSet, watchSealed } from './sealed.ts';
 import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
 import { listTables, type OpenTable, openTables, plainName } from './tables.ts';
-import { describeBound, describeProbe } from './top-rows.ts';
+import { describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
   readonly store: Store;
@@ -94,7 +94,6 @@ export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
 
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
-const OWNER = 'query';
 /** The only statements beside a SELECT, without comments. They do not run: we know the answer. */
 const SHOW_TABLES = /^\s*show\s+tables[\s;]*$/i;
 const DESCRIBE = /^\s*desc(?:ribe)?(?:\s+table)?\s+(?:([`"])([^`"\\]+)\1|(\w+))[\s;]*$/i;
@@ -113,10 +112,9 @@ export async function openArchive(options: ArchiveOptions) {
   const server = options.server && (await openArchiveServer(access, options.server));
   const files = await openStoreFiles(access, options.folder);
   const pool = await options.workers;
-  const asker = { owner: OWNER, signal };
+  const asker = { owner: 'query', signal };
   const views = new StatementViews();
   const known = listTables(datasets, trades);
-  const names = known.map(({ name }) => name);
   const admitted = new Remembered<string>();
   /** By dataset: manifests that have not changed are not read again. */
   const watches = new Map(datasets.map((dataset) => [dataset, watchSealed(store, dataset)]));
@@ -124,6 +122,7 @@ export async function openArchive(options: ArchiveOptions) {
   const limits = { max_memory_usage: options.maxMemoryBytes, ...files.threads };
   // At once: a name of a database is refused in statements only if the engine has it.
   await pool.use(asker, (engine) => views.prepare(engine));
+  const names = known.map(({ name }) => name);
   const guard = await openGuard(pool, views.databases, [], names);
   return { query };
 
@@ -211,15 +210,28 @@ export async function openArchive(options: ArchiveOptions) {
     return selectTexts('type', columns);
   }
 
-  async function answer(engine: PooledEngine, text: string, request: ArchiveQuery): Promise<ArchiveAnswer> {
+  async function answer(engine: PooledEngine, text: string, { format, path }: ArchiveQuery): Promise<ArchiveAnswer> {
     const names = new Set(listTokens(text).map(({ value }) => value));
     const named = known.filter(({ name }) => names.has(name));
     const tables = await openTables(named, openWith(engine));
-    const run = async (reads: readonly TableRead[]) => {
+    const run = async (reads: readonly TableRead[]): Promise<ArchiveAnswer> => {
       for (const table of tables) await table.narrow(reads);
-      return server === undefined
-        ? await answerHere(engine, text, tables, request)
-        : await askServer(engine, server, text, tables, request);
+      const coverage = await readCoverage(text, tables);
+      if (server !== undefined) {
+        // A wrong statement fails here, in the caller's words.
+        const columns = await views.describeAnswer(engine, text, tables);
+        const statement = nameTables(text, tables);
+        await server.assertFiles(tables);
+        await server.write(statement, format, path, signal);
+        return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
+      }
+      const before = await readCost(engine);
+      await views.show(engine, text, tables);
+      const bound = await findBound(engine, text, tables);
+      if (bound !== undefined) await views.show(engine, text, tables, bound);
+      const columns = isBinary(format) ? await readAnswerColumns(engine, text) : [];
+      await engine.command(describeStatement(text, format, path, limits));
+      return { coverage, columns, cost: await readCost(engine, before) };
     };
     if (!NAMES_DAY.test(text)) return await run(await views.resolve(engine, text, tables));
     // The dates are chosen by the day here, and the server may be in another one.
@@ -228,40 +240,8 @@ export async function openArchive(options: ArchiveOptions) {
     const answered = await run(await views.resolve(engine, text, tables));
     if (new Set([...before, ...(await readDays())]).size === 1) return answered;
     // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
-    await rm(request.path, { force: true });
+    await rm(path, { force: true });
     return await run(readAll(tables));
-  }
-
-  async function answerHere(
-    engine: PooledEngine,
-    text: string,
-    tables: readonly OpenTable[],
-    { format, path }: ArchiveQuery,
-  ): Promise<ArchiveAnswer> {
-    const before = await readCost(engine);
-    await views.show(engine, text, tables);
-    const bound = await findBound(engine, text, tables);
-    if (bound !== undefined) await views.show(engine, text, tables, bound);
-    const coverage = await readCoverage(text, tables);
-    const columns = isBinary(format) ? await readAnswerColumns(engine, text) : [];
-    await engine.command(describeStatement(text, format, path, limits));
-    return { coverage, columns, cost: await readCost(engine, before) };
-  }
-
-  async function askServer(
-    engine: PooledEngine,
-    { assertFiles, write }: NonNullable<typeof server>,
-    text: string,
-    tables: readonly OpenTable[],
-    { format, path }: ArchiveQuery,
-  ): Promise<ArchiveAnswer> {
-    const coverage = await readCoverage(text, tables);
-    // A wrong statement fails here, in the caller's words.
-    const columns = await views.describeAnswer(engine, text, tables);
-    const statement = nameTables(text, tables);
-    await assertFiles(tables);
-    await write(statement, format, path, signal);
-    return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
   }
 
   /** What the answer lacks; a date on which no row met the job's condition lacks in none. */
@@ -285,11 +265,11 @@ export async function openArchive(options: ArchiveOptions) {
     const top = table?.reads[0]?.top;
     const column = table?.columns().find(({ name }) => name === top?.column);
     const probe = top && column && describeProbe(text, top, column);
-    if (top === undefined || column === undefined || probe === undefined) return undefined;
+    if (probe === undefined) return undefined;
     try {
       const settings = formatSettings({ ...READ_SETTINGS, ...limits });
-      const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe} ${settings}`);
-      return found?.rows === top.count ? describeBound(top, column, found.bound ?? '') : undefined;
+      const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe.sql} ${settings}`);
+      return found?.rows === top?.count ? probe.describeBound(found?.bound ?? '') : undefined;
     } catch (error) {
       // Then the statement itself fails, and says why.
       if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;

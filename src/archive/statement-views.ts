@@ -82,11 +82,8 @@ export class StatementViews {
     const isNamed = listNamed(admitted);
     const describe = (table: OpenTable) =>
       `CREATE VIEW ${quoteIdentifier(table.name)} AS ${table.describeRows(isNamed, bound)}`;
-    await this.#make(
-      engine,
-      this.databases[1],
-      new Map(tables.map((table) => [table.name, table.reads.length === 0 ? undefined : describe(table)])),
-    );
+    const views = tables.map((table) => [table.name, table.reads.length > 0 ? describe(table) : undefined] as const);
+    await this.#make(engine, this.databases[1], new Map(views));
   }
 
   /** The columns of the answer, by empty tables with the columns of the views. @throws EngineFault if the statement is wrong */
@@ -97,9 +94,7 @@ export class StatementViews {
   ): Promise<readonly AnswerColumn[]> {
     const isNamed = listNamed(admitted);
     const read = tables.filter(({ reads }) => reads.length > 0);
-    const empty = read.map(
-      (table) => [table.name, describeEmptyTable(table.name, table.shownColumns(isNamed))] as const,
-    );
+    const empty = read.map((table) => describeEmptyTable(table, table.shownColumns(isNamed)));
     await this.#make(engine, this.databases[0], new Map(empty));
     return await readAnswerColumns(engine, admitted);
   }
@@ -115,7 +110,7 @@ export class StatementViews {
       const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
       return { name: table.name, columns: columns.map(({ name }) => name), isDated };
     });
-    const empty = tables.map((table) => [table.name, describeEmptyTable(table.name, table.columns())] as const);
+    const empty = tables.map((table) => describeEmptyTable(table, table.columns()));
     const key = JSON.stringify([admitted, empty, readable]);
     const known = this.#reads.get(key);
     if (known !== undefined) return known;
@@ -156,10 +151,10 @@ export class StatementViews {
 }
 
 /** An empty table with the same columns, to resolve statements against; it is never read. */
-function describeEmptyTable(name: string, columns: readonly ArchiveColumn[]): string {
+function describeEmptyTable({ name }: OpenTable, columns: readonly ArchiveColumn[]) {
   // Never LowCardinality, so that conditions are not wrapped in conversions.
   const typed = columns.map((column) => `${quoteIdentifier(column.name)} ${column.type}`);
-  return `CREATE TABLE ${quoteIdentifier(name)} (${typed.join(', ')}) ENGINE = Null`;
+  return [name, `CREATE TABLE ${quoteIdentifier(name)} (${typed.join(', ')}) ENGINE = Null`] as const;
 }
 
 /** Words that stand for columns that they do not name. */

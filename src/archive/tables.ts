@@ -102,6 +102,7 @@ export const FAMILY = 'family';
 const DECIDING: readonly string[] = ['option_activity_type', 'time', 'symbol'];
 /** The row's number in its file, which the engine need not read from the file. */
 const PLACE = '_row_number';
+const DATE_OF_PATH = "extract(_path, '/session=([0-9-]{10})/[^/]+$')";
 
 /** Length of `YYYY-MM-DD HH:MM:SS`. */
 const SECONDS = 19;
@@ -175,9 +176,8 @@ export class OpenTable {
   listFiles() {
     return this.touched.flatMap((manifest) => {
       const file = this.#summary === undefined ? manifest.files[0] : this.sealed.summaryOf(manifest);
-      return file === undefined
-        ? []
-        : [{ date: manifest.date, key: fileKey(manifest.dataset, manifest.date, file.filename), file }];
+      const { dataset, date } = manifest;
+      return file === undefined ? [] : [{ date, key: fileKey(dataset, date, file.filename), file }];
     });
   }
 
@@ -203,30 +203,28 @@ export class OpenTable {
    * numbers, can prune. @param bound a condition of the only table's rows; see `top-rows.ts` @throws Fault `DROP_DAMAGED`
    */
   describeRows(isNamed: (column: string) => boolean, bound?: string): string {
-    const shown = this.listFiles();
-    const isEmpty = shown.length === 0;
     const columns = this.shownColumns(isNamed);
     const read = columns.filter(({ readAs }) => readAs !== undefined);
     const values = columns.map(({ name, value }) =>
       value === quoteIdentifier(name) ? value : `${value} AS ${quoteIdentifier(name)}`,
     );
+    const structureOf = (some: readonly ArchiveColumn[]) =>
+      some.map(({ name, readAs }) => `${quoteIdentifier(name)} ${readAs}`).join(', ');
+    const keys = this.listFiles().map(({ key }) => key);
+    if (keys.length === 0)
+      return `SELECT ${values.join(', ')} FROM (SELECT *, '' AS ${PATH_DATE} FROM null(${quoteString(structureOf(read))}))`;
     const hasTime = read.some(({ name, readAs }) => name === 'time' && readAs?.includes('DateTime64'));
-    const keys = shown.map(({ key }) => key);
     const pattern = patternOf(this.sealed.dataset, this.#summary === undefined ? 'drops' : 'summaries');
-    const from = (some: readonly ArchiveColumn[], isWhole = false) => {
-      const structure = some.map(({ name, readAs }) => `${quoteIdentifier(name)} ${readAs}`).join(', ');
-      const { files } = this.#context;
-      return isEmpty ? `null(${quoteString(structure)})` : files.tableSql(keys, pattern, structure, isWhole);
-    };
-    const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
+    const { files } = this.#context;
+    const from = (some: readonly ArchiveColumn[], isWhole = false) =>
+      files.tableSql(keys, pattern, structureOf(some), isWhole);
     // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
     // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
-    const paths = keys.map((key) => quoteString(this.#context.files.root + key));
-    const isShown = isEmpty ? '1' : `toString(_path) IN (${paths.join(', ')})`;
+    const isShown = `toString(_path) IN (${keys.map((key) => quoteString(files.root + key)).join(', ')})`;
     const [only, ...others] = this.reads;
     const where = [
       isShown,
-      ...(this.rows === 'counted' && !isEmpty ? this.#describeCounted((some) => from(some, true), date, isShown) : []),
+      ...(this.rows === 'counted' ? this.#describeCounted((some) => from(some, true), isShown) : []),
       ...(hasTime ? describeBounds(this.reads.map(({ time }) => time).reduce(unite)) : []),
       // The row of all symbols would double every sum.
       ...(this.#summary === undefined ? [] : ["symbol != '' AND segment = ''"]),
@@ -235,15 +233,15 @@ export class OpenTable {
       ...(bound === undefined ? [] : [bound]),
     ];
     return `SELECT ${values.join(', ')} FROM (
-    SELECT *, ${date} AS ${PATH_DATE} FROM ${from(read)}
+    SELECT *, ${DATE_OF_PATH} AS ${PATH_DATE} FROM ${from(read)}
     WHERE ${where.join(' AND ')})`;
   }
 
   /** The conditions for the rows that the mail of their date counts, by the report's rule. */
-  #describeCounted(from: (columns: readonly ArchiveColumn[]) => string, date: string, isShown: string) {
+  #describeCounted(from: (columns: readonly ArchiveColumn[]) => string, isShown: string) {
     const deciding = listColumns(this.touched, 'typed').filter(({ name }) => COUNTED_COLUMNS.includes(name));
     const where = this.#context.files.isExact ? '' : ` WHERE ${isShown}`;
-    const whole = `(SELECT *, ${PLACE}, ${date} AS ${PATH_DATE} FROM ${from(deciding)}${where})`;
+    const whole = `(SELECT *, ${PLACE}, ${DATE_OF_PATH} AS ${PATH_DATE} FROM ${from(deciding)}${where})`;
     const cancelled = buildCancelledQuery(whole, [PATH_DATE, PLACE], PATH_DATE);
     /** Dates by the condition for their hours: most have the same. */
     const hours = new Map<string, readonly string[]>();
@@ -289,35 +287,27 @@ async function findTrades({ datasets, store, openSealed }: OpenTablesContext): P
   }
   const [only, ...others] = found;
   if (only !== undefined && others.length === 0) return only;
-  const names = found.map(({ dataset }) => dataset).join(', ');
-  throw new Fault(
-    'DATASET_UNCLEAR',
+  const [what, hint] =
     only === undefined
-      ? `${store.url} has no dataset of single trades, so it does not have the API's tables`
-      : `${store.url} has ${found.length} datasets of single trades: ${names}`,
-    {
-      kind: 'usage',
-      hint:
-        only === undefined
-          ? `Read a dataset by its name: ${datasets.join(', ') || 'none is sealed'}.`
-          : 'Read one by its name, as in FROM trades, or choose it with --dataset NAME.',
-    },
-  );
+      ? [
+          "no dataset of single trades, so it does not have the API's tables",
+          `Read a dataset by its name: ${datasets.join(', ') || 'none is sealed'}.`,
+        ]
+      : [
+          `${found.length} datasets of single trades: ${found.map(({ dataset }) => dataset).join(', ')}`,
+          'Read one by its name, as in FROM trades, or choose it with --dataset NAME.',
+        ];
+  throw new Fault('DATASET_UNCLEAR', `${store.url} has ${what}`, { kind: 'usage', hint });
 }
 
 /** Snapshots and aggregates have dates and manifests too, but contain no single trades. @throws Fault `NO_TRADES` (usage) */
 export function assertTrades(manifests: readonly Manifest[], hint?: string): void {
-  for (const manifest of manifests) {
-    if (holdsTrades(manifest)) continue;
-    throw new Fault(
-      'NO_TRADES',
-      `the drops of ${manifest.dataset} are not single trades, so they are not the API's tables`,
-      {
-        kind: 'usage',
-        hint: hint ?? `Read them by their name: FROM ${plainName(manifest.dataset)}.`,
-      },
-    );
-  }
+  const other = manifests.find((manifest) => !holdsTrades(manifest))?.dataset;
+  if (other === undefined) return;
+  throw new Fault('NO_TRADES', `the drops of ${other} are not single trades, so they are not the API's tables`, {
+    kind: 'usage',
+    hint: hint ?? `Read them by their name: FROM ${plainName(other)}.`,
+  });
 }
 
 /** @throws Fault `REPORT_COLUMNS_MISSING` (usage): without these columns no one can say what counts */
@@ -325,14 +315,9 @@ function assertCounted(manifests: readonly Manifest[]): void {
   for (const { dataset, date, schema } of manifests) {
     const missing = COUNTED_COLUMNS.find((name) => !schema.some((column) => column.name === name));
     if (missing === undefined) continue;
-    throw new Fault(
-      'REPORT_COLUMNS_MISSING',
-      `${dataset} ${date} has no column ${missing}, which decides what counts`,
-      {
-        kind: 'usage',
-        hint: `Leave the date out with a literal condition on date, or read all rows: FROM ${plainName(dataset)}.`,
-      },
-    );
+    const what = `${dataset} ${date} has no column ${missing}, which decides what counts`;
+    const hint = `Leave the date out with a literal condition on date, or read all rows: FROM ${plainName(dataset)}.`;
+    throw new Fault('REPORT_COLUMNS_MISSING', what, { kind: 'usage', hint });
   }
 }
 

@@ -65,25 +65,21 @@ function isOfItsRow(node: TreeNode): boolean {
 const SHAPE = /^(SELECT .+?) (FROM .+) ORDER BY (`(?:[^`\\]|\\.)*`|\w+) (ASC|DESC)(?:, .+)? LIMIT (\d+)$/s;
 
 /**
- * The query for the bound of the first rows, with the columns `rows` and `bound`. @param admitted the guard's text
- * @returns `undefined` if text or column have a shape of which nothing is known
+ * The query for the bound of the first rows, with the columns `rows` and `bound`, and the view's condition by that bound.
+ * @param admitted the guard's text @returns `undefined` if text or column have a shape of which nothing is known
  */
-export function describeProbe(admitted: string, top: TopRows, column: ArchiveColumn): string | undefined {
-  const [write] = formatsOf(column) ?? [];
+export function describeProbe(admitted: string, top: TopRows, column: ArchiveColumn) {
+  const [write, read] = formatsOf(column) ?? [];
   const [, select, from, key = '', direction, count] = SHAPE.exec(admitted) ?? [];
   const isMeant = direction === (top.isDescending ? 'DESC' : 'ASC') && Number(count) === top.count;
   const quoted = quoteIdentifier(top.column);
-  if (write === undefined || !isMeant || ![top.column, quoted].includes(key)) return undefined;
+  if (!write || !read || !isMeant || ![top.column, quoted].includes(key)) return undefined;
+  const [last, sign] = top.isDescending ? ['min', '>='] : ['max', '<='];
   const rows = `${select}, ${quoted} AS ${KEY} ${from} ORDER BY ${quoted} ${direction} LIMIT ${count}`;
-  const last = `${top.isDescending ? 'min' : 'max'}(${KEY})`;
-  return `SELECT countIf(${KEY} = ${KEY}) AS rows, toString(${write(last)}) AS bound FROM (${rows})`;
-}
-
-/** The condition of the view. */
-export function describeBound(top: TopRows, column: ArchiveColumn, bound: string): string | undefined {
-  const [, read] = formatsOf(column) ?? [];
-  if (read === undefined || !/^-?\d+$/.test(bound)) return undefined;
-  return `${quoteIdentifier(top.column)} ${top.isDescending ? '>=' : '<='} ${read(bound)}`;
+  return {
+    sql: `SELECT countIf(${KEY} = ${KEY}) AS rows, toString(${write(`${last}(${KEY})`)}) AS bound FROM (${rows})`,
+    describeBound: (bound: string) => (/^-?\d+$/.test(bound) ? `${quoted} ${sign} ${read(bound)}` : undefined),
+  };
 }
 
 type Format = (value: string) => string;

@@ -385,6 +385,13 @@ describe('a dataset whose columns change', () => {
       { s: 10 },
     ]);
   });
+
+  test('with a column that no view can have is not the fault of who asks', async () => {
+    await publishRow('2026-11-20', "'e' AS key, 2.5 AS path_date_of_drop");
+    await expect(
+      own.rows("SELECT date, path_date_of_drop FROM odd_set WHERE date = '2026-11-20'"),
+    ).rejects.toMatchObject({ code: 'ENGINE_FAILED', kind: 'failed' });
+  });
 });
 
 describe('the summaries', () => {

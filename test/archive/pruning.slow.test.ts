@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ArchiveColumn } from '../../src/archive/archive-column.ts';
 import { describeBounds, describeNumbers, readAll, resolveReads, unite } from '../../src/archive/reads.ts';
-import { describeBound, describeProbe } from '../../src/archive/top-rows.ts';
+import { describeProbe } from '../../src/archive/top-rows.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
@@ -262,9 +262,9 @@ async function keep(
   const probe = read?.top && column && describeProbe(sql, read.top, column);
   if (probe === undefined) return { dates, bounds, numbers, bound: undefined };
   await engine.command(`USE pruned_${mode}`);
-  const [found] = await engine.rows<{ rows: number; bound: string }>(probe);
+  const [found] = await engine.rows<{ rows: number; bound: string }>(probe.sql);
   const isFull = read?.top?.count === found?.rows;
-  const bound = isFull && read?.top && column ? describeBound(read.top, column, found?.bound ?? '') : undefined;
+  const bound = isFull ? probe.describeBound(found?.bound ?? '') : undefined;
   if (bound !== undefined) await show([bound]);
   return { dates, bounds, numbers, bound };
 }
