@@ -65,7 +65,7 @@ export async function summarizeReport(
 function describePart(name: string, view: FlowView | null): readonly string[] {
   if (view === null) return [`${name}not sealed yet.`];
   const { stamp, sentences, lead } = view;
-  const after = lead?.netGexAfter ? `; ${lead.netGexAfter} after this day’s expiration` : '';
+  const after = lead?.netGexAfter ? `; ${lead.netGexAfter} after expiration` : '';
   return [
     ...(stamp.notice === null ? [] : [`${name}${stamp.notice.title} ${stamp.notice.text}`]),
     ...sentences.map((sentence) => `${name}${sentence}`),

@@ -169,17 +169,11 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       field(null, 'unit', 'text'),
       maybe(formatDate(drop.date), 'latest', 'measure'),
       maybe(previousDate === null ? 'Session before' : formatDate(previousDate), 'previous', 'measure'),
-      shown('Change', 'change', 'change', changeOf('previous')),
       maybe(sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`, 'mean', 'measure'),
-      shown('Change', 'change_on_mean', 'change', changeOf('mean')),
       shown(null, 'previous_date', 'date', () => previousDate),
       shown(null, 'mean_sessions', 'count', () => sessions),
     ],
   );
-}
-
-function changeOf(before: 'previous' | 'mean') {
-  return ({ latest, [before]: than }: Change) => (latest === null || than === null ? null : latest - than);
 }
 
 /** Numbers of this date that summaries of earlier days do not contain. */

@@ -247,7 +247,7 @@ export const BIG_TRADE_COLUMNS = [
 /** `time`: wall clock of the exchange, `HH:MM:SS`. A text is empty if the record has none. */
 export type BigTrade = RowOf<typeof BIG_TRADE_COLUMNS>;
 
-export const LEFT_OUT_COLUMNS = [field('Record', 'record', 'text'), ...BIG_TRADE_COLUMNS];
+export const LEFT_OUT_COLUMNS = [field(null, 'record', 'text'), ...BIG_TRADE_COLUMNS];
 
 /** A print that was cancelled, or a late report: in no number of the day. */
 export type LeftOutTrade = RowOf<typeof LEFT_OUT_COLUMNS>;

@@ -123,28 +123,28 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
   shown('Of', 'basis', 'text', (row) => nameBasis(row)),
   maybe('Spot', 'spot', 'price'),
   shown('Net GEX', 'net_gex', 'dollars', priced('netGex')),
-  shown('After expiration', 'net_gex_after_expiration', 'dollars', priced('netGexAfter')),
+  shown(null, 'net_gex_after_expiration', 'dollars', priced('netGexAfter')),
   shown('Calls', 'call_gex', 'dollars', priced('callGex')),
   shown('Puts', 'put_gex', 'dollars', priced('putGex')),
   shown('Net delta', 'net_dex', 'dollars', priced('netDex')),
-  shown('Delta after expiration', 'net_dex_after_expiration', 'dollars', priced('netDexAfter')),
+  shown(null, 'net_dex_after_expiration', 'dollars', priced('netDexAfter')),
   shown(null, 'call_dex', 'dollars', priced('callDex')),
   shown(null, 'put_dex', 'dollars', priced('putDex')),
   field(null, 'contracts', 'count'),
   field(null, 'endedContracts', 'count', 'expiring_contracts'),
   level('Zero gamma', 'zero_gamma', 'zeroGamma'),
-  level('Zero gamma after', 'zero_gamma_after_expiration', 'zeroGammaAfter'),
+  level(null, 'zero_gamma_after_expiration', 'zeroGammaAfter'),
   level('Call wall', 'call_wall', 'callWall'),
-  level('Call wall after', 'call_wall_after_expiration', 'callWallAfter'),
+  level(null, 'call_wall_after_expiration', 'callWallAfter'),
   level('Put wall', 'put_wall', 'putWall'),
-  level('Put wall after', 'put_wall_after_expiration', 'putWallAfter'),
+  level(null, 'put_wall_after_expiration', 'putWallAfter'),
   level('Abs. gamma', 'absolute_gamma_strike', 'absoluteGammaStrike'),
   shown(null, 'market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
   shown(null, 'market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
 ];
 
 /** Of symbols with details only. */
-function level(heading: string, name: string, key: keyof ExposureLevels) {
+function level(heading: string | null, name: string, key: keyof ExposureLevels) {
   return shown(heading, name, 'price', (row: Partial<ExposureLevels>) => row[key] ?? null);
 }
 

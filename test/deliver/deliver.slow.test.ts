@@ -284,9 +284,9 @@ describe('a restated day', () => {
     await run(job);
     expect((await bench.arrived()).map((line) => line.split(': ')[0])).toEqual([
       `desk@example.com Correction`,
-      `away@example.com Options flow ${MONDAY} [late]`,
-      `desk@example.com Options flow ${TUESDAY}`,
-      `away@example.com Options flow ${TUESDAY}`,
+      `away@example.com Flow ${MONDAY} [late]`,
+      `desk@example.com Flow ${TUESDAY}`,
+      `away@example.com Flow ${TUESDAY}`,
     ]);
   });
 
@@ -642,7 +642,7 @@ describe('a digest', () => {
     await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
     await run(digest, SHIPPED);
     const [, mail] = await bench.mails();
-    expect(mail?.subject).toMatch(/^Correction: flow digest Nov 16/);
+    expect(mail?.subject).toMatch(/^Correction: flow digest 2026-11-16/);
     expect(mail?.text).toMatch(/^CORRECTION: this digest replaces/m);
     expect(mail?.text).toMatch(/^trades: Premium +\$2\.05K +\$2\.50K$/m);
     expect(mail?.html).toContain('What changed');

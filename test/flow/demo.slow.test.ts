@@ -21,8 +21,7 @@ describe('the demo', () => {
 
   it('ends well and says where everything is', () => {
     expect(run.code, run.stderr).toBe(0);
-    for (const part of ['Drops', 'Mail', 'Report  ', ': Options flow', formatCount(ROWS)])
-      expect(run.stdout).toContain(part);
+    for (const part of ['Drops', 'Mail', 'Report  ', ': Flow ', formatCount(ROWS)]) expect(run.stdout).toContain(part);
     // Without a mail server no mail is sent.
     expect(run.stdout).toMatch(/^ {2}written for desk@example\.com, not sent: .*out\/mail\/.*\.eml$/m);
     expect(run.stderr).toMatch(/report for desk@example\.com written to .*out\/mail/);
@@ -45,8 +44,8 @@ describe('the demo', () => {
     expect(files.filter((name) => name.startsWith('_flowdrop/trades/'))).toHaveLength(11);
     expect(files.filter((name) => name.endsWith('summary.parquet'))).toHaveLength(3);
     expect(files.filter((name) => name.endsWith('counts.parquet'))).toHaveLength(3);
-    expect(files.filter((name) => name.endsWith('condition.json'))).toHaveLength(1);
-    expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(3);
+    expect(files.filter((name) => name.endsWith('condition.json'))).toHaveLength(2);
+    expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(4);
     expect(files.filter((name) => name.endsWith('trades.parquet'))).toHaveLength(3);
   });
 

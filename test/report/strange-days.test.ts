@@ -120,7 +120,7 @@ describe('strange records', () => {
     expect(buildSentences(model)).toEqual([
       'None of the 2 records of this date counts ($6.00M): each is a late report, a cancelled print or a cancel message.',
     ]);
-    expect(buildSubject(model, { late: false, corrected: false })).toBe('Flow Nov 19: no trade that counts');
+    expect(buildSubject(model, { late: false, corrected: false })).toBe('Flow 2026-11-19: no trade that counts');
     expect(show(model).preview).toMatch(/^None of the 2 records of this date counts/);
   });
 
@@ -169,7 +169,7 @@ describe('strange records', () => {
   ])('a drop with %s is named as filtered', async (filter, gex, hasGex) => {
     const model = await report(listTrades({ premium: 60_000, gamma: 0.01, oi: 100 }), [], { filter });
     const view = show(model);
-    expect(view.subject).toMatch(/^Flow Nov 19 \[filtered\]: /);
+    expect(view.subject).toMatch(/^Flow 2026-11-19 \[filtered\]: /);
     expect(view.sentences[0]).toBe(`Only trades with ${filter}: every sum covers only these.${gex}`);
     expect(view.lead !== null).toBe(hasGex);
     expect(model.exposure.total.netGex !== null).toBe(hasGex);

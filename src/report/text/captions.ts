@@ -139,7 +139,7 @@ export function describeMembers(watchlist: readonly WatchedSymbol[]): readonly s
 /** What `after` means beside an exposure; empty where no contract of these symbols expires this day. */
 export function describeAfter(symbols: readonly RankedExposure[]): readonly string[] {
   const ends = symbols.some(({ spot, endedContracts }) => spot !== null && endedContracts > 0);
-  return ends ? ['After: without the contracts that expire this day.'] : [];
+  return ends ? ['After: without what expired this day.'] : [];
 }
 
 /** Describes the chart by strike. */

@@ -3,7 +3,7 @@
  * and no text of a trade record gets here.
  */
 
-import { formatDay, formatNearDay } from '../../core/date-text.ts';
+import { formatDay } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDollars } from '../../core/units.ts';
 import { clearLeanOf, shareOf } from '../amount.ts';
 import type { FlowReport, UnknownCodes } from '../model.ts';
@@ -17,7 +17,7 @@ export interface Occasion {
 }
 
 /**
- * `Flow Nov 19: $1.24B premium, 62% calls, bullish by $120M`, with marks such as `[late]` if they apply: a phone shows some
+ * `Flow 2026-11-19: $1.24B premium, 62% calls, bullish by $120M`, with marks such as `[late]` if they apply: a phone shows some
  * thirty characters.
  */
 export function buildSubject(report: FlowReport, occasion: Occasion): string {
@@ -30,8 +30,7 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
         : 'no trade that counts'
       : describeHeadline(headline);
   const lead = occasion.corrected ? 'Correction: flow' : 'Flow';
-  const day = formatNearDay(drop.date, report.createdAt);
-  return toAscii(`${[lead, day, ...marks].join(' ')}: ${says}`);
+  return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
 }
 
 /** What a reader must know before the numbers: that they are of a part of the market, or of an incomplete day. */
@@ -45,7 +44,7 @@ function listMarks({ filter, condition, doubts }: FlowReport['drop']): readonly 
 /** Datasets of a digest whose premium its subject has. */
 const MAX_NAMED = 3;
 
-/** `Flow digest Nov 19: 3 datasets, trades $1.24B, index $262M, 1 pending`. */
+/** `Flow digest 2026-11-19: 3 datasets, trades $1.24B, index $262M, 1 pending`. */
 export function buildDigestSubject(
   date: string,
   reports: readonly FlowReport[],
@@ -61,9 +60,7 @@ export function buildDigestSubject(
     ...(pending > 0 ? [`${pending} pending`] : []),
   ];
   const lead = corrected ? 'Correction: flow digest' : 'Flow digest';
-  const [first] = reports;
-  const day = formatNearDay(date, first?.createdAt ?? date);
-  return toAscii(`${lead} ${day}${mark === undefined ? '' : ` ${mark}`}${late ? ' [late]' : ''}: ${says.join(', ')}`);
+  return toAscii(`${lead} ${date}${mark === undefined ? '' : ` ${mark}`}${late ? ' [late]' : ''}: ${says.join(', ')}`);
 }
 
 function nameDigestPart({ drop, headline }: FlowReport): string {

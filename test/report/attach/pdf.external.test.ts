@@ -67,7 +67,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       /15:59:59 +SPY Nov 20, 2026 600 C +5,000 +12\.35 +\$6\.17M +Ask +Bullish +– +12,000 +– +1 +Sweep/,
     );
     expect(text).toMatch(
-      /SPY +partial: traded contracts only +601\.37 +-\$3\.00B +\$12\.0B +-\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/,
+      /SPY +partial: traded contracts only +601\.37 +−\$3\.00B +\$12\.0B +−\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/,
     );
   });
 
@@ -93,8 +93,8 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     // Poppler complains about any attribute of the structure that the standard does not know, and that fails the test.
     const structure = readWith('pdfinfo', ['-struct-text', full]);
     expect(structure).toMatch(/^Document\n {2}H1 \(block\)\n {4}"Options flow"/);
-    expect(structure.match(/^ {2}H2/gm)).toHaveLength(18);
-    expect(structure.match(/^ {2}Table/gm)).toHaveLength(13);
+    expect(structure.match(/^ {2}H2/gm)).toHaveLength(20);
+    expect(structure.match(/^ {2}Table/gm)).toHaveLength(15);
     expect(structure.match(/^ {2}Figure/gm)).toHaveLength(3);
     expect(structure).toMatch(/\/Scope \/Column/);
     expect(structure).toMatch(/\/Scope \/Row/);
@@ -134,12 +134,12 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
 
   test('cuts no number: what is too wide for the paper is taken from texts', () => {
     const text = readText(hostile);
-    expect(text).toMatch(/=cmd\(\)\|' \/C calc'!A0 +1,000,000 +\$1\.00B +\$620M +\$380M +\$69\.4M +-\$31\.9M/);
+    expect(text).toMatch(/=cmd\(\)\|' \/C calc'!A0 +1,000,000 +\$1\.00B +\$620M +\$380M +\$69\.4M +−\$31\.9M/);
     expect(text).not.toMatch(/\$[\d.]*…|\d,\d*…/);
   });
 
   test('of a degraded day without trades says so, and draws nothing', () => {
-    expect(readText(empty)).toContain('Degraded: a part of the day may be missing');
+    expect(readText(empty)).toContain('Degraded. This day is not verified as complete.');
     expect(readText(empty)).toContain('0 rows, revision 2; no trades');
     expect(readWith('pdfimages', ['-list', empty]).trim().split('\n')).toHaveLength(2);
   });
