@@ -1,5 +1,5 @@
--- The exposure of each series in dollars; without a price of the underlying it is 0. A series that expires on the date does not
--- outlive it.
+-- The exposure of each series in dollars; without a price of the underlying it is 0. A series that expires on the date or
+-- before does not outlive it.
 weighed AS (
   SELECT series.symbol AS symbol, coalesce(spots.spot, 0) AS spot, coalesce(spots.odd_prices, 0) AS odd_prices,
     put_call, strike, expiration_date, sigma, is_adjusted, is_unknown, is_chain,

@@ -10,8 +10,8 @@
  *
  * Zero gamma is by S. Perfiliev, "How to Calculate Gamma Exposure (GEX) and Zero Gamma Level": 60 prices from 0.8 S to 1.2 S,
  * Black-Scholes gamma with r = q = 0, T = business days / 262 (0 taken as 1), linear interpolation between two
- * neighboring prices whose signs differ. Perfiliev takes the first such pair; we take the nearest to the spot. Excluded: expired contracts, and those without an implied volatility or
- * open interest.
+ * neighboring prices whose signs differ. Perfiliev takes the first such pair; we take the nearest to the spot. Excluded:
+ * expired contracts, and those without an implied volatility or open interest.
  */
 
 /** Sums of contracts: dollars per 1% move, calls at least 0, puts at most 0; and open interest, contracts. */

@@ -76,6 +76,7 @@ const KEY_NOTE = 'Net premium: bought at the ask less sold at the bid; in puts, 
 export function buildFlowView(report: FlowReport, options: ViewOptions) {
   const { headline, drop, exposure, comparison } = report;
   const empty = headline.trades === 0;
+  const sentences = buildSentences(report);
   const occasion = { late: options.late, corrected: options.correction !== null };
   const { subject, sections } = options.look ?? USUAL_LOOK;
   return {
@@ -85,7 +86,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
         : buildOwnSubject(subject, [report], { date: drop.date, pending: 0, occasion }),
     ...buildLook([report], drop.date, options),
     sections: chooseSections(MAIL_SECTIONS, (section) => section, sections),
-    preview: buildPreview(report),
+    preview: buildPreview(report, sentences),
     job: cleanLabel(report.job),
     dataset: cleanLabel(drop.dataset),
     date: cleanLabel(drop.date),
@@ -107,7 +108,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     leanTone: toneOf(clearLeanOf(headline)),
     bar: buildBar(headline),
     lead: buildLead(exposure),
-    sentences: buildSentences(report),
+    sentences,
     keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),
     hasMean: hasMean(comparison),
@@ -142,9 +143,9 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
 }
 
 /** The line that mail programs show after the subject: the change of the day, and its cause. */
-function buildPreview(report: FlowReport): string {
+function buildPreview(report: FlowReport, sentences: readonly string[]): string {
   const changes = describeTotalChange(report.comparison, report.drop.date).join(', ');
-  return [changes === '' ? '' : `Premium ${changes}.`, ...buildSentences(report)].filter(Boolean).slice(0, 3).join(' ');
+  return [changes === '' ? '' : `Premium ${changes}.`, ...sentences].filter(Boolean).slice(0, 3).join(' ');
 }
 
 /** What the job file says about title, logo and colour, and its note as text. */
@@ -185,7 +186,7 @@ export function buildStamp({ drop }: FlowReport, timezone: string) {
 function describeNotice(complete: boolean, reason: string, doubts: string) {
   const unlike = doubts === '' ? '' : `It is unlike other days: ${doubts}.`;
   return complete
-    ? { title: 'The source has no more of this day than this.', text: unlike }
+    ? { title: 'Complete at the source, but unusual.', text: unlike }
     : {
         title: 'This day is not verified as complete.',
         text: ['Rows may be missing or differ from the source’s.', reason && `${reason}.`, unlike]
