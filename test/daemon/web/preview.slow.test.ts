@@ -121,7 +121,7 @@ describe('a preview of a report', () => {
     expect([asked, framed().length]).toEqual([[], 0]);
     await unfold(3);
     const content = page.frameLocator('#job-1 iframe');
-    await content.getByText('Premium').first().waitFor();
+    await content.getByText('Total premium').first().waitFor();
     expect(asked).toEqual([{ job: 'nightly-trades', date: '2026-11-17', report: 'flow', revision: 1 }]);
     const [frame] = framed();
     expect(await frame?.evaluate('self.origin')).toBe('null');
@@ -142,7 +142,7 @@ describe('a preview of a report', () => {
       await unfold(index);
       await expect.poll(() => asked.length).toBe(index === 1 ? 1 : 2);
     }
-    await page.frameLocator('#job-1 iframe').last().getByText('Premium').first().waitFor();
+    await page.frameLocator('#job-1 iframe').last().getByText('Total premium').first().waitFor();
     const marked = framed();
     expect(marked).toHaveLength(2);
     for (const frame of marked) {
@@ -200,7 +200,7 @@ describe('a preview of a report', () => {
     await page.waitForLoadState('networkidle');
     expect([asked, framed().length]).toEqual([[], 0]);
     await link.click();
-    await page.getByText('Premium').first().waitFor();
+    await page.getByText('Total premium').first().waitFor();
   });
 
   it('is shown to who has the token, by the cookie of the login', async () => {
@@ -213,7 +213,7 @@ describe('a preview of a report', () => {
     // What Chromium has to say of the form and its 401.
     troubles = [];
     await unfold(0);
-    await page.frameLocator('#job-1 iframe').getByText('Premium').first().waitFor();
+    await page.frameLocator('#job-1 iframe').getByText('Total premium').first().waitFor();
     expect(asked).toHaveLength(1);
     expect([troubles, strangers]).toEqual([[], []]);
     const { status } = await fetch(`${web.url}/reports/nightly-trades/2026-11-20/flow/0`);
