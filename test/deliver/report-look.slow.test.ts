@@ -54,7 +54,7 @@ describe('own templates', () => {
     const { reports } = await writeReports(`template: flow, ${TO}, templates: brand`, {
       'glance.txt': `IN SHORT <%~ include('./own.txt', it) %>`,
       '.DS_Store': 'x',
-      'own.txt': '<%= it.stamp.label %> <%= it.lead?.basis %> <%= it.sentences %>',
+      'own.txt': '<%= it.stamp.label %> <%= it.lead?.basis %> <%= it.sentences %> <%= it.stamp.notice?.text %>',
     });
     expect(await checkLooks(reports, TEMPLATES)).toEqual([]);
     const [report] = reports;
@@ -123,6 +123,7 @@ describe('own templates', () => {
       'the text made from these templates does not say that a day is degraded',
     ],
     ['glance.txt', '* <%= sentence %>', '', 'does not say that a report covers only part of the market'],
+    ['glance.txt', '<%= it.stamp.notice.text %>', '', 'does not say what is unusual about a day'],
   ])(
     'are refused if they hide how to read the numbers, or print data as markup: %s, %s',
     async (name, from, to, message) => {
