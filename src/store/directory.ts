@@ -26,15 +26,7 @@ import {
   SEALING_PREFIX,
   TEMPORARIES_PREFIX,
 } from './object-key.ts';
-import {
-  assertLinkSeconds,
-  assertSmall,
-  attempt,
-  type ListedObject,
-  type ObjectBody,
-  type ObjectInfo,
-  type Store,
-} from './store.ts';
+import { assertSmall, attempt, type ListedObject, type ObjectBody, type ObjectInfo, type Store } from './store.ts';
 
 /** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
@@ -132,10 +124,9 @@ class DirectoryStore implements Store {
     }
   }
 
-  /** None: a file has no address that a remote reader could open. Arguments that S3 would refuse are refused too. */
-  async link(key: string, seconds: number): Promise<undefined> {
+  /** None: a file has no address that a remote reader could open. */
+  async link(key: string): Promise<undefined> {
     assertKey(key);
-    assertLinkSeconds(seconds);
   }
 
   async close(): Promise<void> {}
