@@ -54,11 +54,6 @@ export function stageTablePrefix(date = ''): string {
   return date === '' ? PREFIX : `${PREFIX}${date.replaceAll('-', '_')}__`;
 }
 
-/** Parses the date from the name of a stage's table. */
-export function parseStageDate(name: string): string {
-  return name.slice(PREFIX.length, PREFIX.length + 'YYYY-MM-DD'.length).replaceAll('_', '-');
-}
-
 export function createTableSql(name: string, job: Job): string {
   const columns = job.source.columns.map(
     (column) => `${quoteIdentifier(column.name)} ${COLUMN_TYPES[column.type].staged}`,
@@ -142,10 +137,10 @@ function isPlainRow(context: RuleContext): string {
 /** Dates that have a stage, ascending: all of them, or only those with rows. */
 export async function listStages(engine: Engine, { withRows = false } = {}): Promise<readonly string[]> {
   const tables = await listStageTables(engine, stageTablePrefix(), withRows ? 1 : 0);
-  return [...new Set(tables.map(parseStageDate))].sort();
+  const dates = tables.map((name) => name.slice(PREFIX.length, PREFIX.length + 'YYYY-MM-DD'.length));
+  return [...new Set(dates.map((date) => date.replaceAll('_', '-')))].sort();
 }
 
-/** Drops every stage of a date. */
 export async function discardStages(engine: Engine, date: string): Promise<void> {
   for (const name of await listStageTables(engine, stageTablePrefix(date))) {
     await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)} SYNC`);

@@ -99,7 +99,7 @@ export class Stage implements StagedTable {
     this.#intake = new Intake(engine, this.spool, async (path, window) =>
       insertPages(this.table, this, await this.#readExtraColumns(), path, window),
     );
-    this.#quarantine = new QuarantineTable(engine, job, name);
+    this.#quarantine = new QuarantineTable(this, name);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
     if (isNew) [this.#pages, this.#extraColumns] = [Promise.resolve([]), Promise.resolve([])];
   }
@@ -154,17 +154,17 @@ export class Stage implements StagedTable {
   /** The slow path: good rows are staged, bad rows go to quarantine first. */
   async #loadOdd(name: string, page: JsonRows, path: string): Promise<void> {
     const { counted, table } = this.#quarantine;
-    const odd = new OddPage(this, name, page, path, `odd_${randomUUID()}`);
+    const odd = new OddPage(this, name, `odd_${randomUUID()}`);
+    const firstFields = Object.keys(page.firstRow ?? {});
     try {
-      await this.engine.command(`${odd.load()} SETTINGS ${PARSE_SETTINGS}`);
+      await this.engine.command(`${odd.load(path, firstFields)} SETTINGS ${PARSE_SETTINGS}`);
       await this.engine.command(odd.create());
       await this.engine.command(`${odd.judge(counted)} SETTINGS ${PARSE_SETTINGS}`);
       const [found] = await this.engine.rows<OddRows>(odd.describe());
       const { rows = 0, refused: bad = 0, noted = 0, first = ['', '', ''] } = found ?? {};
       if (rows !== page.rows)
         throw refusePage(this.date, name, page, new RangeError(`${rows} of its rows are objects`));
-      const plain = found?.odd === rows ? [] : Object.keys(page.firstRow ?? {});
-      const names = [...new Set([...plain, ...(found?.fields ?? [])])];
+      const names = [...new Set([...(found?.odd === rows ? [] : firstFields), ...(found?.fields ?? [])])];
       if (names.length > 0) assertColumns(this.job, this.date, name, names);
       if (bad > 0) await this.#assertTaken(name, bad, rows, describeBadRow(...first));
       const fields = await this.#addFields(name, page, names);
@@ -221,7 +221,6 @@ export class Stage implements StagedTable {
     }
   }
 
-  /** Staged windows, with their number of rows. */
   async windows() {
     return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
   }
@@ -289,7 +288,6 @@ export class Stage implements StagedTable {
     return await this.#quarantine.describe();
   }
 
-  /** Writes the rows in quarantine as JSON lines. @throws EngineFault */
   async writeQuarantine(path: string): Promise<void> {
     await this.#quarantine.write(path);
   }
@@ -372,7 +370,6 @@ export class Stage implements StagedTable {
     await this.forget(await this.#quarantine.windows());
   }
 
-  /** Drops the whole partition. */
   async discard(): Promise<void> {
     await this.engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
     await this.engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
