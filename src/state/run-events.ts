@@ -4,7 +4,6 @@
  */
 import type { Clock } from '../core/clock.ts';
 
-/** What a run is doing now. */
 export const RUN_PHASES = ['planning', 'fetching', 'recounting', 'sealing', 'auditing', 'mailing'] as const;
 
 type RunPhase = (typeof RUN_PHASES)[number];
@@ -43,7 +42,6 @@ interface DateTally {
   staged: number;
   fetchedRows: number;
   fetchedPages: number;
-  /** Sealed or failed: no pages left. */
   isOver: boolean;
 }
 

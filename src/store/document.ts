@@ -44,7 +44,6 @@ export class Document<T> {
     return `${this.#kind.prefix}${version}${this.#kind.suffix}`;
   }
 
-  /** Numbers of the versions in the store, ascending. */
   async listVersions(): Promise<readonly number[]> {
     const { prefix, suffix } = this.#kind;
     const versions: number[] = [];

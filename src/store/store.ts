@@ -16,7 +16,6 @@ export interface ObjectInfo {
   readonly sizeBytes: number;
 }
 
-/** An object as a listing shows it. */
 export interface ListedObject extends ObjectInfo {
   /** When it was written, by the store's own clock. */
   readonly modifiedAtMs: number;
