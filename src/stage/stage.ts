@@ -16,7 +16,7 @@ import { keyOf } from '../plan/axis.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/pack.ts';
 import { asCells, type CountOptions, cellKey, countRepeats, countReplaced, countStaged, countTotals } from './count.ts';
-import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
+import { clearSpool, createIntake, findSpool, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
 import {
   assertColumns,
   describeBadRow,
@@ -76,7 +76,7 @@ export class Stage implements StagedTable {
   readonly spool: string;
   readonly table: string;
   readonly #name: string;
-  readonly #intake: Intake;
+  readonly #takeIn: ReturnType<typeof createIntake>;
   readonly #quarantine: QuarantineTable;
   readonly #maxBad: number;
   /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
@@ -96,7 +96,7 @@ export class Stage implements StagedTable {
     this.spool = findSpool(engine, name);
     this.table = quoteIdentifier(name);
     this.#name = name;
-    this.#intake = new Intake(engine, this.spool, async (path, window) =>
+    this.#takeIn = createIntake(engine, this.spool, async (path, window) =>
       insertPages(this.table, this, await this.#readExtraColumns(), path, window),
     );
     this.#quarantine = new QuarantineTable(this, name);
@@ -137,7 +137,7 @@ export class Stage implements StagedTable {
     try {
       if (isPlainPage(this.job, page)) {
         await this.#addFields(name, page, Object.keys(page.firstRow ?? {}));
-        return await this.#intake.put(name, page.data);
+        return await this.#takeIn(name, page.data);
       }
     } catch (error) {
       if (error instanceof SyntaxError) throw refusePage(this.date, name, page, error);
@@ -375,7 +375,7 @@ export class Stage implements StagedTable {
     await this.engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
     await this.#quarantine.discard();
     this.#noteChange();
-    await this.#intake.clear();
+    await clearSpool(this.engine, this.#name);
   }
 
   #noteChange(): void {
@@ -390,7 +390,7 @@ export class Stage implements StagedTable {
 
   /** Drops pages that a killed process was about to load: they will be requested again. */
   async open(): Promise<void> {
-    await this.#intake.clear();
+    await clearSpool(this.engine, this.#name);
     await this.#quarantine.open();
   }
 }
