@@ -257,10 +257,6 @@ export class QuarantineTable {
     );
   }
 
-  async discard(): Promise<void> {
-    await this.#stage.engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
-  }
-
   async #countIds(): Promise<number> {
     if (!this.counted.includes('id')) return 0;
     return await readNumber(

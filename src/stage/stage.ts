@@ -31,13 +31,10 @@ import { countAllowed, QuarantineTable, quarantineName, type StagedPages, tooMan
 import { CarriedRows, type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
   createTableSql,
+  discardStages,
   insertPages,
-  listColumns,
-  listFilledColumns,
-  listStageTables,
   type StagedTable,
   stageTableName,
-  stageTablePrefix,
   WINDOW_COLUMN,
 } from './stage-table.ts';
 
@@ -58,11 +55,7 @@ export async function openStage(
   { rows, isEmpty = false }: { readonly rows?: number; readonly isEmpty?: boolean } = {},
 ): Promise<Stage> {
   const name = stageTableName(job, date, origin);
-  const kept = isEmpty ? [] : [name, quarantineName(name)];
-  const found = await listStageTables(engine, stageTablePrefix(date));
-  for (const other of found.filter((one) => !kept.includes(one))) {
-    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
-  }
+  const found = await discardStages(engine, date, isEmpty ? [] : [name, quarantineName(name)]);
   await engine.command(createTableSql(name, job));
   const stage = new Stage(engine, job, date, name, rows, isEmpty || !found.includes(name));
   await stage.open();
@@ -87,7 +80,7 @@ export class Stage implements StagedTable {
   #totals: Promise<CountTotals> | undefined;
   #carried = new CarriedRows();
   /** Columns of the table beyond the job's, whether a row has a value there or not. */
-  #extraColumns: Promise<readonly string[]> | undefined;
+  #extraColumns: Promise<readonly { readonly name: string }[]> | undefined;
 
   constructor(engine: Engine, job: Job, date: string, name: string, rows: number | undefined, isNew: boolean) {
     this.engine = engine;
@@ -303,14 +296,21 @@ export class Stage implements StagedTable {
   }
 
   /** Fields beyond the job's columns in which a staged row has a value: one that only a refused page had is none. */
-  async extraFields() {
-    return await listFilledColumns(this.engine, this.table, await this.#readExtraColumns());
+  async extraFields(): Promise<readonly string[]> {
+    const names = await this.#readExtraColumns();
+    if (names.length === 0) return [];
+    const filled = names.map((name) => `max(${quoteIdentifier(name)} != '')`);
+    const sql = `SELECT [${filled.join(', ')}] AS filled FROM ${this.table}`;
+    const [found] = await this.engine.rows<{ filled: readonly number[] }>(sql);
+    return names.filter((_, index) => Number(found?.filled[index] ?? 0) === 1);
   }
 
   async #readExtraColumns(): Promise<readonly string[]> {
-    this.#extraColumns ??= listColumns(this.engine, this.#name);
+    this.#extraColumns ??= this.engine.rows<{ name: string }>(
+      `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
+    );
     const known = [...this.job.source.columns.map((column) => column.name), WINDOW_COLUMN];
-    return (await this.#extraColumns).filter((name) => !known.includes(name));
+    return (await this.#extraColumns).map(({ name }) => name).filter((name) => !known.includes(name));
   }
 
   /**
@@ -371,9 +371,7 @@ export class Stage implements StagedTable {
   }
 
   async discard(): Promise<void> {
-    await this.engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
-    await this.engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
-    await this.#quarantine.discard();
+    await discardStages(this.engine, this.date);
     this.#noteChange();
     await clearSpool(this.engine, this.#name);
   }
