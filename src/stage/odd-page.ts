@@ -302,9 +302,11 @@ export function assertColumns(
 
 export function refusePage(date: string, window: string, page: JsonRows, cause: unknown): Fault {
   const head = Buffer.from(page.data.subarray(0, SHOWN_BYTES)).toString('utf8');
+  // Without the engine's stack of functions.
+  const [reason = ''] = describeError(cause).split(/: while executing|\n/);
   return new Fault(
     'PAGE_REFUSED',
-    `${date} ${window}: the answer's rows do not fit the columns: ${firstLine(cause)}; it begins ${head}`,
+    `${date} ${window}: the answer's rows do not fit the columns: ${reason}; it begins ${head}`,
     {
       cause,
       hint: 'This page was not kept. If the API has changed a type, report it; otherwise run again.',
@@ -316,9 +318,4 @@ export function refusePage(date: string, window: string, page: JsonRows, cause: 
 export function describeBadRow(column: string, reason: string, row: string): string {
   const what = column === '' ? `a row ${reason}` : `"${column}" ${reason}`;
   return `${what}: ${Buffer.from(row).subarray(0, SHOWN_BYTES).toString('utf8')}`;
-}
-
-/** The engine's message without its stack of functions. */
-function firstLine(error: unknown): string {
-  return describeError(error).split(/: while executing|\n/)[0] ?? '';
 }
