@@ -6,7 +6,7 @@ import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { type ChildEnd, startProcess } from '../daemon/run-process.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
@@ -24,8 +24,8 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
   const { shippedJob } = cli.openers;
   const out = join(cwd, DEMO_FOLDER);
   const job = await readJob(shippedJob, cli.globals.jobs);
-  const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
-  terminal.err(`Generating ${sessions} sessions of ${trades} trades ...\n`);
+  const trades = rows === undefined ? `about ${countOf(USUAL_ROWS, 'trade')}` : countOf(rows, 'trade');
+  terminal.err(`Generating ${countOf(sessions, 'session')} of ${trades} ...\n`);
   const data = ['--generate', String(sessions), ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
   const service = await startServeProcess(self, cwd, [...data, '--key', LOCAL_KEY], signal);
   try {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { countOf, formatBytes } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';
 import { fileKey } from '../ledger/layout.ts';
 import { describeLost, type Ledger } from '../ledger/ledger.ts';
@@ -116,15 +116,15 @@ function formatDrop(document: DropDocument, nowMs: number): Text {
   const { rows, revision, sealed_at, requests, files, proved, doubts, through } = manifest;
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);
   return [
-    `${job} ${date}: ${condition}, revision ${revision}, ${formatCount(rows)} rows, ${formatBytes(files[0]?.size ?? 0)}`,
+    `${job} ${date}: ${condition}, revision ${revision}, ${countOf(rows, 'row')}, ${formatBytes(files[0]?.size ?? 0)}`,
     damage !== null && `damaged: ${damage}`,
     location,
-    `sealed ${timeOf(sealed_at)}, ${formatCount(requests)} requests; proved: ${proved ?? 'nothing'}`,
+    `sealed ${timeOf(sealed_at)}, ${countOf(requests, 'request')}; proved: ${proved ?? 'nothing'}`,
     audit && `audited ${timeOf(audit.audited_at)}: ${audit.result}`,
     through !== undefined && audit?.result !== 'equal' && `its rows are those ${describeThrough(through)}`,
     ...doubts,
     ...revisions.slice(1).map((one) => {
-      const what = one.rows === null ? '' : `${formatCount(one.rows)} rows`;
+      const what = one.rows === null ? '' : countOf(one.rows, 'row');
       return `revision ${one.revision}: ${what} ${one.lost ?? ''}`.trimEnd();
     }),
   ];

@@ -3,7 +3,7 @@
  */
 import { updateCatalog } from '../catalog/rest-catalog.ts';
 import { isFault } from '../core/errors.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
@@ -37,7 +37,7 @@ export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: C
       { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog },
       version === 0
         ? `${dataset} has no sealed date that a table can hold.\n`
-        : `Version ${version} of ${locateTable(store, dataset)}: ${formatCount(snapshots)} snapshots.\nCheck it: flowdrop verify ${job.name}\n`,
+        : `Version ${version} of ${locateTable(store, dataset)}: ${countOf(snapshots, 'snapshot')}.\nCheck it: flowdrop verify ${job.name}\n`,
       [
         catalog !== null && `catalog   ${catalog}`,
         ...[...left].map(([what, reason]) => `left out  ${what}  ${reason}`),

@@ -182,7 +182,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   const lines = [
     style.bold(job),
     edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
-    row_limit !== null && `  ${formatCount(row_limit)} rows per page`,
+    row_limit !== null && `  ${countOf(row_limit, 'row')} per page`,
     `  ${countOf(plan.sealed, 'date')} sealed already`,
     ...plan.in_part.map(({ date, through }) => `  ${date} is sealed in part: ${describeThrough(through)}`),
     earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,

@@ -2,7 +2,7 @@
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
-import { formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
 import { sumSealed } from '../state/run-record.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
@@ -51,8 +51,8 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
       return error ? [`${isNamed ? '' : `${date}: `}${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`] : [];
     }),
     dates.length === 0
-      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${requests} request(s)).`
-      : `Sealed ${sealed.dates} of ${dates.length} date(s), ${formatCount(sealed.rows)} rows, ${requests} requests, ${took}, into ${result.store}/${result.dataset}`,
+      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${countOf(requests, 'request')}).`
+      : `Sealed ${sealed.dates} of ${countOf(dates.length, 'date')}, ${countOf(sealed.rows, 'row')}, ${countOf(requests, 'request')}, ${took}, into ${result.store}/${result.dataset}`,
     ...passed,
     ...describeAudits(result),
     ...held.map(({ date, reason }) => `${date}: held back, ${reason}`),
@@ -92,7 +92,7 @@ function describeAudits({ audits }: RunResult): readonly string[] {
   const all = Object.entries(audits);
   const differing = all.filter(([, { result }]) => result === 'differs');
   if (all.length === 0) return [];
-  const equal = `${formatCount(all.length - differing.length)} of ${formatCount(all.length)} sealed date(s) compared with the source are equal.`;
+  const equal = `Compared ${countOf(all.length, 'sealed date')} with the source: ${formatCount(all.length - differing.length)} equal.`;
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
 }
 
@@ -102,7 +102,7 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   if (status !== 'sealed' || revision === 1) return status;
   // Without the replaced object there is nothing to compare.
   if (!changes) return `restated (revision ${revision})`;
-  if (changes.extended) return `extended (revision ${revision}): ${formatCount(changes.added)} rows of later hours`;
+  if (changes.extended) return `extended (revision ${revision}): ${countOf(changes.added, 'row')} of later hours`;
   const { rekeyed } = changes;
   const more = [
     ...(rekeyed === undefined ? [] : [`${formatCount(rekeyed)} under other ids`]),

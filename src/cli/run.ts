@@ -7,7 +7,7 @@
  * `--all` every date. `--accept-change` takes over what the source has of one date, however doubtful, and is recorded.
  */
 import type { DateRange } from '../calendar/wall-clock.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { runJob, stageJob } from '../export/run-job.ts';
 import type { BackfillMode } from '../export/select-dates.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
@@ -27,10 +27,10 @@ export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionR
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {
-  const done = `${formatCount(pages)} page(s) now, ${formatCount(requests)} request(s); ${reason}.`;
+  const done = `${countOf(pages, 'page')} now, ${countOf(requests, 'request')}; ${reason}.`;
   if (date === null) return `Nothing to stage: ${reason}.`;
   if (through === null) return `${date}: nothing is staged yet: ${done}`;
-  return `${date} is staged to ${through} (exchange time), ${formatCount(rows)} rows: ${done}`;
+  return `${date} is staged to ${through} (exchange time), ${countOf(rows, 'row')}: ${done}`;
 }
 
 type Flags = Call<'backfill'>['options'];

@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
-import { countOf, formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { openDates } from '../export/export.ts';
 import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
@@ -187,7 +187,7 @@ function describeResult(result: VerifyResult, job: Job): string {
   }
   const counted = recounted ? ', same count at the source' : '';
   const done = repaired.length === 0 ? '' : `; repaired: ${repaired.join(', ')}`;
-  return `ok    ${what}  ${formatCount(rows)} rows${counted}${degraded === null ? '' : `; degraded: ${degraded}`}${done}`;
+  return `ok    ${what}  ${countOf(rows, 'row')}${counted}${degraded === null ? '' : `; degraded: ${degraded}`}${done}`;
 }
 
 /** `2 dates, 800 rows: nothing is wrong, 1 is degraded`. */
@@ -201,7 +201,8 @@ function summarise(results: readonly VerifyResult[]): string {
     repaired: results.filter(({ repaired }) => repaired.length > 0),
     'with a lost revision': results.filter(({ lost }) => lost.length > 0),
   }).flatMap(([word, { length }]) => (length > 0 ? [`${length} ${word}`] : []));
-  const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
+  const sum = dates.reduce((rows, result) => rows + result.rows, 0);
   const wrong = results.some(({ findings }) => findings.length > 0);
-  return `${countOf(dates.length, 'date')}, ${rows} rows: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
+  const all = `${countOf(dates.length, 'date')}, ${countOf(sum, 'row')}`;
+  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
 }

@@ -231,7 +231,7 @@ describe('a recount', () => {
     expect(await runOver(replaced, 'verify', '--deep')).toMatchObject({
       code: 1,
       stdout: expect.stringContaining(
-        'the source has 60 rows, 60 when the date was sealed; they differ in 50 second(s): rows were replaced',
+        'the source has 60 rows, 60 when the date was sealed; they differ in 50 seconds: rows were replaced',
       ),
     });
   });

@@ -11,7 +11,7 @@ import { wholeDay } from '../../calendar/window.ts';
 import { removeEmptyFolders } from '../../core/atomic-file.ts';
 import { EXIT_CODES } from '../../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../../core/machine.ts';
-import { formatCount } from '../../core/units.ts';
+import { countOf } from '../../core/units.ts';
 import { FEW_PAGE_ROWS } from '../../export/trades/fetch.ts';
 import { askBroadly, isRefusal } from '../../export/trades/scan.ts';
 import type { Job } from '../../job/job.ts';
@@ -60,7 +60,7 @@ export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResu
   }
   const count = (status: Finding['status']) => checks.filter((finding) => finding.status === status).length;
   const failures = count('fail');
-  const sums = `${checks.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
+  const sums = `${countOf(checks.length, 'check')}: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
   cli.print({ ok: failures === 0, checks }, sums);
   return failures === 0 ? undefined : EXIT_CODES.failed;
 }
@@ -155,7 +155,7 @@ async function examineMail({ openers, cwd }: Cli, jobs: readonly Job[]): Promise
   ]);
   const count = new Set(addresses.map((address) => address.toLowerCase())).size;
   if (openers.findOutbox() === undefined || count === 0) return seen;
-  const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
+  const who = `${countOf(count, 'address', 'addresses')} in the job files`;
   const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
   return [warn('mail', `${seen}; the ${who} will receive nothing`, next)];
 }
@@ -287,9 +287,9 @@ async function checkNewest(check: string, opened: OpenedSource): Promise<Finding
 function describeLimits(check: string, meta: HistoricalMeta): Finding {
   const { lookback_days: days, minimum_data_delay_minutes: delay, row_limit: rows, entitlement, capped } = meta;
   const seen = [
-    days === undefined ? 'lookback unknown' : `${days} days of lookback`,
+    days === undefined ? 'lookback unknown' : `${countOf(days, 'day')} of lookback`,
     `rows at least ${delay} minutes old`,
-    `${formatCount(rows)} rows per answer`,
+    `${countOf(rows, 'row')} per answer`,
     `entitlement ${entitlement}${capped ? ', rows capped' : ''}`,
   ].join(', ');
   const notes = [
@@ -299,7 +299,7 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
     delay > MINIMUM_DATA_DELAY_MINUTES &&
       `Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`,
     rows < FEW_PAGE_ROWS && 'So few rows in an answer are unusable: runs fail large dates at once. Ask the provider.',
-    capped && `The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`,
+    capped && `The trial caps an answer at ${countOf(rows, 'row')}: dates are complete, with more requests.`,
   ].filter((note) => note !== false);
   return notes.length === 0 ? ok(check, seen) : warn(check, seen, notes.join(' '));
 }

@@ -18,7 +18,7 @@ import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { findNearest } from '../../core/nearest.ts';
-import { formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
@@ -100,13 +100,13 @@ function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
 /** What the answer is based on, and what it lacks. @param ms time it took */
 function describeNotes({ coverage, cost }: ArchiveAnswer, ms: number): string {
   const counted = cost && [
-    `${formatCount(cost.rowGroups)} of ${formatCount(cost.rowGroups + cost.prunedRowGroups)} row groups read`,
+    `${formatCount(cost.rowGroups)} of ${countOf(cost.rowGroups + cost.prunedRowGroups, 'row group')} read`,
     ...(cost.s3Bytes > 0 ? [`${formatBytes(cost.s3Bytes)} from S3`] : []),
   ];
   const read = [...(counted ?? ['read by the server']), formatDuration(ms)];
   const dates = coverage.map(
     (one) =>
-      `${formatCount(one.dates.length)} of ${formatCount(one.sealed.length)} sealed dates${coverage.length > 1 ? ` of ${one.dataset}` : ''}`,
+      `${formatCount(one.dates.length)} of ${countOf(one.sealed.length, 'sealed date')}${coverage.length > 1 ? ` of ${one.dataset}` : ''}`,
   );
   const lines = coverage.flatMap((one) =>
     describeGaps(one).map((line) => (coverage.length > 1 ? `${one.dataset}: ${line}` : line)),
@@ -218,7 +218,7 @@ async function readTableText({ terminal }: Cli, path: string, vertical: boolean)
   const rows = data.slice(0, MAX_TABLE_ROWS).map((row) => row.map(formatCell));
   if (data.length > MAX_TABLE_ROWS) {
     terminal.err(
-      `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
+      `Only the first ${countOf(MAX_TABLE_ROWS, 'row')} are shown; --format json, csv, arrow or parquet gives all.\n`,
     );
   }
   if (vertical) return `${formatVertical(columns, rows)}\n`;

@@ -4,7 +4,7 @@
  * least important first.
  */
 import { dirname } from 'node:path';
-import { countOf, formatBytes, formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
+import { countOf, formatBytes, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { Progress, ProgressInput } from '../../run/run.ts';
 import type { SourceStats } from '../../source/source.ts';
 import type { RunEvent, Totals } from '../../state/run-events.ts';
@@ -100,21 +100,21 @@ function describeEvent(event: RunEvent): string {
   switch (event.kind) {
     case 'planned':
       if (event.dates.length === 0) return 'nothing to fetch: every date with rows is sealed';
-      return `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
+      return `${countOf(event.dates.length, 'date')} to fetch${event.rows === undefined ? '' : `: ${countOf(event.rows, 'row')}`} in at least ${countOf(event.pages, 'request')}`;
     case 'phase':
       return event.date === '' ? event.phase : `${event.date}: ${event.phase}`;
     case 'date':
-      return `${event.date}: ${event.rows === undefined ? `${event.pages} snapshot(s)` : `${formatCount(event.rows)} rows`}${event.staged > 0 ? `, ${formatCount(event.staged)} rows already staged` : ''}`;
+      return `${event.date}: ${event.rows === undefined ? countOf(event.pages, 'snapshot') : countOf(event.rows, 'row')}${event.staged > 0 ? `, ${countOf(event.staged, 'row')} already staged` : ''}`;
     case 'page':
-      return `${event.date} ${event.window}: ${formatCount(event.rows)} rows`;
+      return `${event.date} ${event.window}: ${countOf(event.rows, 'row')}`;
     case 'split':
       return `${event.date} ${event.window}: split (${event.reason})`;
     case 'recounted':
       return event.changed === 0
         ? `${event.date}: recount agrees`
-        : `${event.date}: ${event.changed} place(s) changed at the source, fetched again`;
+        : `${event.date}: ${countOf(event.changed, 'place')} changed at the source, fetched again`;
     case 'sealed':
-      return `${event.date}: sealed, ${formatCount(event.rows)} rows, ${formatBytes(event.sizeBytes)}, ${event.requests} requests`;
+      return `${event.date}: sealed, ${countOf(event.rows, 'row')}, ${formatBytes(event.sizeBytes)}, ${countOf(event.requests, 'request')}`;
     case 'failed':
       return `${event.date}: failed: ${event.reason}`;
     case 'mailed':
@@ -170,7 +170,7 @@ function listFigures(totals: Totals, { retries, rateLimited }: Stats) {
     // The current phase matters more than the last window.
     { worth: 8, text: phase === 'fetching' ? place : phase },
     { worth: 5, text: splits > 0 ? countOf(splits, 'split') : '' },
-    { worth: 7, text: retries > 0 ? `${retries} ${retries === 1 ? 'retry' : 'retries'}` : '' },
+    { worth: 7, text: retries > 0 ? countOf(retries, 'retry', 'retries') : '' },
     { worth: 6, text: rateLimited > 0 ? `${rateLimited} x 429` : '' },
   ];
   return figures.filter(({ text }) => text !== '');

@@ -111,7 +111,7 @@ describe('the end of the last run', () => {
     const { cwd, job } = await makeWorker('checks:\n  - check: min-rows\n    rows: 1000');
     expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(1);
     expect(await status(cwd, job)).toMatch(
-      /\nlast run \d+ s ago \([^)]+ ET\): failed, sealed 0 of 2 date\(s\), .*\nlast success none on record\n/,
+      /\nlast run \d+ s ago \([^)]+ ET\): failed, sealed 0 of 2 dates, .*\nlast success none on record\n/,
     );
     expect(await status(cwd, job)).toMatch(/\nfailed: 2026-11-\d\d, CHECK_FAILED: .*min-rows/);
     expect((await flowdrop(['runs', job], { cwd, env: service.env })).stdout).toContain('failed: CHECK_FAILED');
@@ -181,7 +181,7 @@ it('a backfill is told beside the last run, and that earlier dates were not aske
   expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);
   const whole = await status();
   expect(whole).toMatch(
-    /last run \d+ s ago \([^)]+ ET\): done, sealed 1 of 1 date\(s\), 300 rows, .*\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n\n/,
+    /last run \d+ s ago \([^)]+ ET\): done, sealed 1 of 1 date, 300 rows, .*\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n\n/,
   );
   expect(whole).toMatch(/2026-11-16 +■ +■ +600/);
 });

@@ -64,7 +64,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     const text = lines.join('\n').replace(/\n {2}/g, ' ');
     // The second width finds what the first one sealed.
     expect(text).toMatch(/2026-11-19 +(sealed|unchanged) +800 /);
-    expect(text).toMatch(/Sealed \d of 2 date\(s\), [\d,]+ rows, \d+ requests, /);
+    expect(text).toMatch(/Sealed \d of 2 dates, [\d,]+ rows, \d+ requests, /);
     expect(text).toContain(join(cwd, 'drops', 'trades').slice(-20));
     expect(overlong.filter((line) => longestWord(line) < cols)).toEqual([]);
   });
