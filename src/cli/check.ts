@@ -139,7 +139,7 @@ async function askLive(cli: Cli, job: Job): Promise<string> {
   });
 }
 
-/** The smallest request to a source that is not asked by SQL: one symbol shows access. @returns who answers @throws Fault */
+/** The smallest request to a source that is not asked by SQL: one symbol shows access. @returns what it shows @throws Fault */
 export async function greet(opened: Exclude<OpenedSource, OpenedSql>): Promise<string> {
   const { signal } = opened;
   if (opened.kind === 'table') {
@@ -147,7 +147,7 @@ export async function greet(opened: Exclude<OpenedSource, OpenedSql>): Promise<s
     return `the server at ${opened.source.url} has the table and its columns`;
   }
   for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
-  return `the API at ${opened.source.url} answers`;
+  return `the API at ${opened.source.url} accepts the key`;
 }
 
 export async function schema({ terminal }: Cli): ActionResult {

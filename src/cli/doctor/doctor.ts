@@ -22,7 +22,7 @@ import { lookbackOf } from '../../plan/dates.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { readSourceSql } from '../../run/job-sql.ts';
-import type { OpenedSource } from '../../run/open-source.ts';
+import type { OpenedSource, OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
 import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
 import { greet } from '../check.ts';
@@ -68,7 +68,7 @@ export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResu
 async function* examineAll(cli: Cli, reference: string | undefined): AsyncIterable<Findings> {
   const { openers, globals } = cli;
   yield checkSettings(openers.reportSettings());
-  yield await checkSecrecy(join(cli.cwd, '.env'));
+  yield await tryCheck('settings file', () => checkSecrecy(join(cli.cwd, '.env')));
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
@@ -216,19 +216,14 @@ const BROKEN_SKEW_MS = 60_000;
 
 /** @param name source name in the table of findings @throws SourceFault */
 export async function checkSource(name: string, opened: OpenedSource): Promise<Findings> {
-  const { source, clocks, signal } = opened;
-  let accepted = `the API at ${source.url} accepts the key`;
-  let meta: HistoricalMeta | undefined;
-  if (opened.kind === 'sql') {
-    const statement = buildPage(opened.job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
-    meta = (await opened.source.ask(statement, { testMode: true, signal })).meta;
-  } else {
-    const answered = await greet(opened);
-    if (opened.kind === 'table') accepted = answered;
-  }
+  const clock = `${name}: clock`;
+  if (opened.kind !== 'sql') return [ok(name, await greet(opened)), describeSkew(clock, opened)];
+  const { job, source, clocks, signal } = opened;
+  const statement = buildPage(job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
+  const { meta } = await source.ask(statement, { testMode: true, signal });
   return [
-    ok(name, accepted),
-    describeSkew(`${name}: clock`, opened),
+    ok(name, `the API at ${source.url} accepts the key`),
+    describeSkew(clock, opened),
     ...(await checkNewest(`${name}: newest row`, opened)),
     ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
   ];
@@ -261,10 +256,10 @@ function describeSkew(check: string, { source, clocks }: OpenedSource): Finding 
 }
 
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
-async function checkNewest(check: string, opened: OpenedSource): Promise<Findings> {
+async function checkNewest(check: string, opened: OpenedSql): Promise<Findings> {
   const { calendar, clocks } = opened;
   const date = lookbackOf(opened.job, clocks.earliest(), calendar).lastSettled;
-  if (opened.kind !== 'sql' || date === undefined || !clocks.isChecked) return [];
+  if (date === undefined || !clocks.isChecked) return [];
   const page = await askBroadly(opened, buildNewest(opened.job, date, calendar), isRefusal);
   if (page instanceof SourceFault)
     return [ok(check, 'the API did not return it; runs use the clocks and their own rows')];
