@@ -177,7 +177,7 @@ export function nameUser(): string {
   }
 }
 
-/** How to start an engine process of `serve` or `query`. Callers' SQL runs there, and it cannot read variables that are not passed on. */
+/** An engine process of `serve` or `query`. Callers' SQL runs there, and cannot read variables that are not passed on. */
 export function workerCommand({ executable, args, env }: SelfCommand): WorkerCommand {
   return {
     executable,

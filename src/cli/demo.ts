@@ -20,8 +20,8 @@ const DEMO_FOLDER = 'out';
 const STATE_FOLDER = 'state';
 
 export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'demo'>): ActionResult {
-  const { terminal, self, cwd, signal } = cli;
-  const { shippedJob } = cli.openers;
+  const { terminal, self, cwd, signal, openers } = cli;
+  const { shippedJob } = openers;
   const out = join(cwd, DEMO_FOLDER);
   const job = await readJob(shippedJob, cli.globals.jobs);
   const trades = rows === undefined ? `about ${countOf(USUAL_ROWS, 'trade')}` : countOf(rows, 'trade');
@@ -29,9 +29,8 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
   const data = ['--generate', String(sessions), ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
   const service = await startServeProcess(self, cwd, [...data, '--key', LOCAL_KEY], signal);
   try {
-    terminal.err(
-      `The options data service answers at ${service.url}; running the job ${basename(shippedJob, '.yaml')} at one request a second ...\n`,
-    );
+    const running = `running the job ${basename(shippedJob, '.yaml')} at one request a second ...`;
+    terminal.err(`The options data service answers at ${service.url}; ${running}\n`);
     const child = startProcess(
       {
         executable: self.executable,
@@ -71,21 +70,16 @@ function describeEnd(what: string, end: ChildEnd, words: string): Fault {
   return new Fault('DEMO_FAILED', message, { hint: explainAbort(end) });
 }
 
-export interface ServeProcess {
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
 /** Starts `serve` on free ports and waits for its output line. @throws Fault `DEMO_FAILED` if it ends before that */
 export async function startServeProcess(
   self: SelfCommand,
   cwd: string,
   options: readonly string[],
   signal: AbortSignal,
-): Promise<ServeProcess> {
+) {
   const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
   const logged: string[] = [];
-  return await new Promise<ServeProcess>((resolve, reject) => {
+  return await new Promise<{ readonly url: string; stop(): Promise<void> }>((resolve, reject) => {
     const child = startProcess(
       { executable: self.executable, args, cwd, env: { ...self.env, FLOWDROP_LOG_LEVEL: 'warn' } },
       {
@@ -106,10 +100,7 @@ export async function startServeProcess(
 async function describeDemo(cwd: string, { name, drop: { to, dataset } }: Job, program: string): Promise<string> {
   const findLast = async (folder: string, ending: string) => {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
-    const newest = names
-      .filter((one) => one.endsWith(ending))
-      .sort()
-      .at(-1);
+    const [newest] = names.filter((one) => one.endsWith(ending)).sort((a, b) => (a < b ? 1 : -1));
     return newest && join(folder, newest);
   };
   const mail = await findLast(join(cwd, DEMO_FOLDER, 'mail'), '.html');

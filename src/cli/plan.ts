@@ -107,9 +107,6 @@ async function planJob(
   return await withSource(cli, job, planWith, { calendar });
 }
 
-/** Count, recount. */
-const COUNTS_OF_A_DATE = 2;
-
 /**
  * The dates of the document, with what each costs.
  * @param work in the order of the run; those without counts are estimated
@@ -123,8 +120,8 @@ export function priceDates(
   const { nowMs, waitMs, intervalMs, countRequests, rowBytes } = terms;
   let doneAtMs = nowMs + waitMs;
   return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
-    // An existing count costs nothing more.
-    const requests = pages + (counts === undefined ? COUNTS_OF_A_DATE : COUNTS_OF_A_DATE - 1) * countRequests;
+    // A date is counted and counted again; an existing count costs nothing more.
+    const requests = pages + (counts === undefined ? 2 : 1) * countRequests;
     doneAtMs += requests * intervalMs;
     const mayExpire = Number.isFinite(expiresAtMs);
     const leftMs = Math.max(0, expiresAtMs - nowMs);
@@ -142,17 +139,21 @@ export function priceDates(
 }
 
 export function totalDates(dates: readonly PlanDate[]): PlanTotal {
-  const sum = (pick: (date: PlanDate) => number) => dates.reduce((total, date) => total + pick(date), 0);
-  const done = dates.map(({ done_at: at }) => at);
-  const shares = dates.flatMap(({ share_of_budget: share }) => (share === null ? [] : [share]));
+  const sum = (name: 'rows' | 'requests' | 'seconds' | 'bytes') =>
+    dates.reduce((total, date) => total + (date[name] ?? 0), 0);
+  const shares = dates.flatMap(({ share_of_budget: share }) => share ?? []);
   return {
     dates: dates.length,
-    rows: dates.every(({ rows }) => rows !== null) ? sum(({ rows }) => rows ?? 0) : null,
+    rows: dates.every(({ rows }) => rows !== null) ? sum('rows') : null,
     estimated: dates.some(({ estimated }) => estimated),
-    requests: sum(({ requests }) => requests),
-    seconds: sum(({ seconds }) => seconds),
-    bytes: sum(({ bytes }) => bytes),
-    done_at: done.sort().at(-1) ?? null,
+    requests: sum('requests'),
+    seconds: sum('seconds'),
+    bytes: sum('bytes'),
+    done_at:
+      dates
+        .map(({ done_at: at }) => at)
+        .sort()
+        .at(-1) ?? null,
     share_of_budget: shares.length > 0 ? Math.max(...shares) : null,
     too_late: dates.filter(({ expires_before_turn: isLost }) => isLost).length,
   };

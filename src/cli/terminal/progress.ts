@@ -10,8 +10,7 @@ import type { SourceStats } from '../../source/source.ts';
 import type { RunEvent, Totals } from '../../state/run-events.ts';
 import type { Terminal } from '../context.ts';
 
-/** Moves to the first column and clears the line. */
-const CLEAR = '\r\u001b[K';
+const CLEAR_LINE = '\r\u001b[K';
 
 const REDRAW_MS = 200;
 
@@ -21,15 +20,12 @@ const REDRAW_MS = 200;
  */
 export function createLineKeeper(write: (text: string) => void) {
   let read: (() => string) | undefined;
-  const draw = () => write(`${CLEAR}${read?.() ?? ''}`);
+  const draw = () => write(`${CLEAR_LINE}${read?.() ?? ''}`);
   return {
     /** Writes above the line, on either stream of the terminal. */
     above: (writeAbove: (text: string) => void) => (text: string) => {
-      if (read === undefined) {
-        writeAbove(text);
-        return;
-      }
-      write(CLEAR);
+      if (read === undefined) return writeAbove(text);
+      write(CLEAR_LINE);
       writeAbove(text.endsWith('\n') ? text : `${text}\n`);
       draw();
     },
@@ -41,7 +37,7 @@ export function createLineKeeper(write: (text: string) => void) {
       return () => {
         clearInterval(timer);
         read = undefined;
-        write(CLEAR);
+        draw();
       };
     },
   };
@@ -81,26 +77,25 @@ function createLog({ log, clock, totals, stats }: ProgressInput): Progress {
       const { kind, ...rest } = event;
       // The run itself logs a failed date, with its code.
       if (kind === 'failed') return;
-      if (kind !== 'page' && kind !== 'phase' && kind !== 'split') {
-        log.info({ event: kind, ...rest }, describeEvent(event));
-        return;
-      }
-      log.debug({ event: kind, ...rest }, describeEvent(event));
-      if (kind === 'split' || clock.now() - loggedAtMs < LOG_EVERY_MS) return;
+      const isDetail = kind === 'page' || kind === 'phase' || kind === 'split';
+      log[isDetail ? 'debug' : 'info']({ event: kind, ...rest }, describeEvent(event));
+      if (!isDetail || kind === 'split' || clock.now() - loggedAtMs < LOG_EVERY_MS) return;
       loggedAtMs = clock.now();
       const state = totals.read();
       const { retries, rateLimited } = stats;
       log.info({ event: 'progress', ...state, retries, rateLimited }, `${state.date}: ${describeTotals(state, stats)}`);
     },
-    stop: () => undefined,
+    stop: () => {},
   };
 }
 
 function describeEvent(event: RunEvent): string {
   switch (event.kind) {
-    case 'planned':
+    case 'planned': {
       if (event.dates.length === 0) return 'nothing to fetch: every date with rows is sealed';
-      return `${countOf(event.dates.length, 'date')} to fetch${event.rows === undefined ? '' : `: ${countOf(event.rows, 'row')}`} in at least ${countOf(event.pages, 'request')}`;
+      const rows = event.rows === undefined ? '' : `: ${countOf(event.rows, 'row')}`;
+      return `${countOf(event.dates.length, 'date')} to fetch${rows} in at least ${countOf(event.pages, 'request')}`;
+    }
     case 'phase':
       return event.date === '' ? event.phase : `${event.date}: ${event.phase}`;
     case 'date':
@@ -148,9 +143,7 @@ export function formatProgressLine(totals: Totals, stats: Stats, columns: number
 
 /** For a log: `1.20M/7.00M rows, 9.90K/s, 580 req, 9m46s left`. */
 export function describeTotals(totals: Totals, stats: Stats): string {
-  return listFigures(totals, stats)
-    .map(({ text }) => text)
-    .join(', ');
+  return Array.from(listFigures(totals, stats), ({ text }) => text).join(', ');
 }
 
 /** In the order of the line. `worth`: where there is no room for all, the least goes first. */
