@@ -1,34 +1,28 @@
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+/** `flowdrop init`: what it asks and writes, what it never overwrites, and the shipped files that it fills in. */
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { nameProgram } from '../../../src/cli/context.ts';
 import { fillJob, fillSettings, quoteSetting, SHIPPED_JOBS } from '../../../src/cli/init.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings.ts';
-import { flowdrop, KEY, listFiles, makeFolder, REPO, startService, type TestService } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { flowdrop, KEY, listFiles, REPO, startService, type TestService } from '../../support/flowdrop.ts';
 
 /** The files that init fills in. */
 const readStarter = (name: string) => readFile(join(REPO, 'jobs', 'init', name), 'utf8');
 
-let root: string;
-let remove: () => Promise<void>;
 let service: TestService;
 let cwd: string;
-let count = 0;
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: root, remove } = await makeFolder());
   service = await startService(['--generate', '1', '--generate-rows', '200']);
-});
-afterAll(async () => {
-  await service?.stop();
-  await remove();
+  cleanups.push(service.stop);
 });
 beforeEach(async () => {
-  count += 1;
-  cwd = join(root, String(count));
-  await mkdir(cwd);
+  cwd = await folder();
 });
 
 /** With answers in a pipe, a line each. */
@@ -205,7 +199,7 @@ describe('the files of init', () => {
     const text = (await readStarter('settings.env')).replace(/^# (?=[A-Z0-9_]+=)/gm, '');
     const settings = parseEnv(text) as Record<string, string>;
     expect(Object.keys(settings).length).toBeGreaterThan(8);
-    expect(reportSettings(settings, root).unknown).toEqual([]);
+    expect(reportSettings(settings, cwd).unknown).toEqual([]);
   });
 
   it('hold a report, alerts and a condition that work when their comments are taken away', async () => {
