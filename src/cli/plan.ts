@@ -66,13 +66,7 @@ export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
 }
 
 /** @param afterSeconds that earlier jobs take of the same budget */
-async function planJob(
-  cli: Cli,
-  job: Job,
-  afterSeconds: number,
-  mode: BackfillMode = 'unsealed',
-  range?: DateRange,
-): Promise<PlanDocument> {
+async function planJob(cli: Cli, job: Job, afterSeconds: number, mode?: BackfillMode, range?: DateRange) {
   const { openers } = cli;
   const calendar = await openers.readCalendar();
   const state = openJobState(openers.stateDir, job.name);
@@ -80,7 +74,12 @@ async function planJob(
   const planWith = async (opened: OpenedSource) => {
     const { source, limits } = opened;
     const facts = await withLedger(openers, job, (ledger) => readStoredDates(ledger, state, history));
-    const { dates: work, lookback, empty, held } = await openDates(opened).plan(selectDates(mode, facts, range));
+    const {
+      dates: work,
+      lookback,
+      empty,
+      held,
+    } = await openDates(opened).plan(selectDates(mode ?? 'unsealed', facts, range));
     const nowMs = source.serverNow();
     const isSql = opened.kind === 'sql';
     const dates = priceDates(work, {

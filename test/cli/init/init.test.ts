@@ -129,12 +129,14 @@ describe('init', () => {
     expect(await listFiles(cwd)).toEqual(expect.arrayContaining(['.env', '.gitignore', 'jobs/nightly-trades.yaml']));
   });
 
-  it('overwrites nothing without --force, not even half, and keeps what that replaces', async () => {
+  it('overwrites nothing without --force, asks nothing then, and keeps what that replaces', async () => {
     await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
     await chmod(join(cwd, '.env'), 0o600);
-    const refused = await flowdrop(['init', '--offline'], { cwd });
-    expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
+    // The answers would be for nothing.
+    const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
+    expect(stderr).not.toContain('Address of the options data API');
     expect(await listFiles(cwd)).toEqual(['.env']);
     const forced = await flowdrop(['--json', 'init', '--offline', '--force'], { cwd });
     expect(forced.code, forced.stderr).toBe(0);
@@ -147,14 +149,6 @@ describe('init', () => {
     });
     expect(await readFile(join(cwd, '.env.old'), 'utf8')).toBe('FLOWDROP_API_KEY=precious\n');
     expect((await stat(join(cwd, '.env.old'))).mode & 0o777).toBe(0o600);
-  });
-
-  it('asks nothing where a file already exists, because the answers would be for nothing', async () => {
-    await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
-    const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
-    expect(stderr).not.toContain('Address of the options data API');
   });
 
   it.each([
@@ -172,11 +166,7 @@ describe('init', () => {
     { name: 'a name that is none', args: ['--name', '../up'], says: 'name' },
     { name: 'an address that is none', args: ['--report-to', 'desk'], says: 'reports' },
     { name: 'a place that is none', args: ['--to', 'gs://bucket'], says: 'gs://' },
-    {
-      name: 'an API address with a key in it',
-      args: ['--api-url', 'https://api.example.com?key=hidden'],
-      says: 'allowed',
-    },
+    { name: 'an API address with a key', args: ['--api-url', 'https://api.example.com?key=hidden'], says: 'allowed' },
   ])('refuses $name before it writes anything', async ({ args, says }) => {
     const run = await flowdrop(['init', '--offline', ...args], { cwd });
     expect(run.code).toBe(2);
