@@ -278,9 +278,9 @@ function hashCounts(counts: DayCounts): string {
 
 /** `the source has 40,003 rows, 40,000 when the date was sealed; they differ in 3 seconds: rows were replaced`. */
 function describeMoved(before: DayCounts, now: DayCounts, moved: DayCounts | undefined): string {
-  const [had, has] = [before, now].map((counts) => formatCount(sumCounts(counts).rows));
+  const [had, has] = [sumCounts(before).rows, sumCounts(now).rows];
   const unit = axisOf(now) === 'symbol' ? 'symbol' : 'second';
-  const says = `the source has ${has} rows, ${had} when the date was sealed`;
+  const says = `the source has ${countOf(has, 'row')}, ${formatCount(had)} when the date was sealed`;
   if (moved === undefined) return says;
   const ids = new Map(mergeParts(before).map((cell) => [keyOf(cell), cell.idHash]));
   const what = moved.some((cell) => ids.get(keyOf(cell)) !== cell.idHash) ? 'replaced' : 'corrected';
