@@ -17,7 +17,6 @@ import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
 import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
 
-/** What stands before the name of a job. */
 const STATUS_WIDTH = 'FAIL  '.length;
 
 /** A whole session with a tick of a weekly schedule is among so many days. */

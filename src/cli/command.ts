@@ -26,7 +26,6 @@ export interface CommandRow {
   readonly options?: Readonly<Record<string, OptionSpec>>;
   /** Shown below the options, in lines that fit into 80 cells. */
   readonly notes?: string;
-  /** What to type, and what it does. */
   readonly examples?: readonly (readonly [typed: string, what: string])[];
 }
 
@@ -74,7 +73,6 @@ export function number(value: string, text: string): OptionSpec<number> {
   return { kind: 'number', value, text };
 }
 
-/** Takes one of the given words. */
 export function choice<const T extends string>(value: string, choices: readonly T[], text: string): OptionSpec<T> {
   return { kind: 'text', value, text, choices };
 }

@@ -59,7 +59,6 @@ export interface CliContext {
   readonly cwd: string;
 }
 
-/** What the command of this name receives. */
 export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
 
 /** The exit code; `undefined` means 0. */
@@ -79,7 +78,6 @@ export interface Cli extends CliContext {
   describe(error: unknown): FailureReport;
 }
 
-/** A mistake on the command line. */
 export function usage(message: string, hint?: string, code = 'USAGE'): Fault {
   return new Fault(code, message, { kind: 'usage', hint });
 }
@@ -139,7 +137,7 @@ export async function withSource<T>(
 }
 
 /** Writes a file to stdout. @throws Fault `INTERRUPTED` */
-export async function pipeOut({ terminal, signal }: Cli, path: string): Promise<void> {
+export async function pipeOut({ terminal, signal }: Cli, path: string): Promise<undefined> {
   try {
     await pipeline(createReadStream(path), terminal.stdout, { end: false, signal });
   } catch (error) {

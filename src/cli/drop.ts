@@ -2,7 +2,6 @@
  * `flowdrop drop JOB DATE`: one drop: what its manifest says, its revisions and what changed, checks and audits. With
  * `--file` its Parquet file on stdout, checked before the first byte. Reads only the store.
  */
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
@@ -13,7 +12,7 @@ import { fileKey } from '../ledger/layout.ts';
 import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
-import { makeScratchFolder } from '../state/job-state.ts';
+import { withScratchFolder } from '../state/job-state.ts';
 import {
   type ActionResult,
   assertDate,
@@ -28,7 +27,6 @@ import {
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;
-/** Revisions that are listed, the newest first. */
 const MAX_REVISIONS = 50;
 
 export async function drop(cli: Cli, { argument, options }: Call<'drop'>): ActionResult {
@@ -47,21 +45,15 @@ export async function drop(cli: Cli, { argument, options }: Call<'drop'>): Actio
 }
 
 /** @throws Fault `NOT_SEALED` (usage), `DROP_DAMAGED`, StoreFault */
-async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string): Promise<undefined> {
+async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string) {
   const { openers, signal } = cli;
   if (!manifest) throw usage(`${date} is not sealed: it has no file`, undefined, 'NOT_SEALED');
-  const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
-  try {
+  return await withScratchFolder(openers.stateDir, openers.clock.now(), async (folder) => {
     const path = join(folder, 'drop');
-    if (!(await ledger.fetchFile(manifest.date, manifest.files[0], path, signal))) {
-      throw new Fault('DROP_DAMAGED', `the file of ${date} is missing, or differs from its manifest`, {
-        hint: `flowdrop verify JOB --date ${date}`,
-      });
-    }
-    await pipeOut(cli, path);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+    if (await ledger.fetchFile(manifest.date, manifest.files[0], path, signal)) return await pipeOut(cli, path);
+    const hint = `flowdrop verify JOB --date ${date}`;
+    throw new Fault('DROP_DAMAGED', `the file of ${date} is missing, or differs from its manifest`, { hint });
+  });
 }
 
 /** The schema keeps the members of the document and drops what else a manifest has. */

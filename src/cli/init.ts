@@ -151,7 +151,6 @@ async function tryConnection(
 type Ask = (text: string, fallback: string, check: (answer: string) => void, isSecret?: boolean) => Promise<string>;
 
 async function choose(cli: Cli, flags: Flags, ask: Ask) {
-  /** Answers follow its rules. */
   const shipped = await readShipped(cli, 'trades');
   const known = cli.self.env;
   const isSet = (name: string) => Boolean(known[name] || known[`${name}_FILE`]);
@@ -199,7 +198,6 @@ async function choose(cli: Cli, flags: Flags, ask: Ask) {
   return { kind: 'trades' as const, name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
 }
 
-/** Of one more job. */
 async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]) {
   const { reportTo = [], symbols = [] } = flags;
   assertAllowed(await readShipped(cli, 'trades'), { name, recipients: reportTo, symbols });
@@ -267,7 +265,6 @@ async function withAnswers<T>(cli: Cli, { yes, ask }: Flags, act: (ask: Ask) => 
 
 type Kind = (typeof JOB_KINDS)[number];
 
-/** The shipped file of each kind of job. */
 export const SHIPPED_JOBS: Readonly<Record<Kind, string>> = {
   trades: 'init/nightly-trades.yaml',
   'minute-flow': 'symbol-minute-flow.yaml',
@@ -286,7 +283,6 @@ const INIT_DEFAULTS = { name: 'nightly-trades', to: 'out/drops', symbols: ['SPY'
 /** What makes the report of the shipped file a comment. */
 const REPORT_COMMENT = /^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm;
 
-/** @param text of a shipped job file */
 export function fillJob(text: string, choice: Choice): string {
   const { name, to, dataset, recipients } = choice;
   const document = parseDocument(recipients.length > 0 ? text.replace(REPORT_COMMENT, '') : text);
@@ -317,7 +313,6 @@ function assertAllowed(text: string, part: Readonly<Record<string, string | read
   }
 }
 
-/** @param text of the shipped settings file */
 export function fillSettings(text: string, settings: Settings): string {
   return text.replace(/^# ([A-Z0-9_]+)=.*$/gm, (line, name: string) => {
     return settings[name] ? `${name}=${quoteSetting(settings[name])}` : line;

@@ -21,7 +21,6 @@ import { RunHistory } from '../state/run-history.ts';
 import { type ActionResult, type Call, type Cli, withLedger, withSource } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
-/** Prints the plan of a job and its cost; for a backfill, of the dates that it would export. */
 export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]): ActionResult {
   const document = await planJob(cli, job, 0, ...dates);
   return cli.print(document, describePlan(document, cli.terminal.style.out));
@@ -162,7 +161,6 @@ const NUMBERS = ['rows', 'requests', 'time', 'done (ET)', 'budget'].map(right);
 
 const TOO_LATE = 'TOO LATE';
 
-/** A plan as a table of its dates with their total, and an explanation. */
 export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
   const { job, dates, total, lookback_edge: edge, earliest_date: earliest, row_limit, without_rows: empty } = plan;
   const nowMs = Date.parse(plan.server_time);
@@ -207,7 +205,6 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
 /** Most dates that are listed one by one; above that, only the first and the last. */
 const MAX_NAMED = 4;
 
-/** The totals of several plans, one after the other if they share a budget. */
 export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
   const nowMs = Date.parse(plans[0]?.server_time ?? '');
   const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, nowMs, style)];

@@ -18,7 +18,6 @@ export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, fin
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
-/** The summary for people. */
 function describeRun(result: RunResult, deliveries: readonly Delivery[]): readonly (string | false)[] {
   const { dates, named, held, clocks, conditions, requests, finished_at: now } = result;
   const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
@@ -87,7 +86,6 @@ function describePassed({ sealed, no_session, no_rows, not_over }: NamedDates, i
   return [...lines, ...list('Sealed before', inFull && lines.length > 0 ? sealed : [])];
 }
 
-/** What the comparison of sealed dates with the source found. */
 function describeAudits({ audits }: RunResult): readonly string[] {
   const all = Object.entries(audits);
   const differing = all.filter(([, { result }]) => result === 'differs');

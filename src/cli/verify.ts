@@ -2,7 +2,6 @@
  * `flowdrop verify JOB`: re-hashes and re-reads the sealed drops, compares them with their manifests, and says with each
  * finding what to do next. Changes nothing without `--repair`.
  */
-import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
 import { countOf } from '../core/units.ts';
 import { openDates } from '../export/export.ts';
@@ -10,11 +9,12 @@ import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from 
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/table.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenedSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
+import { assertStateFolder, withScratchFolder } from '../state/job-state.ts';
 import {
   type ActionResult,
   assertDate,
@@ -91,16 +91,16 @@ async function verifyDrops(cli: Cli, job: Job, { date, deep, repair }: Call<'ver
 
 /** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */
 async function withAudit<Result>({ openers, signal }: Cli, job: Job, action: (deps: AuditDeps) => Promise<Result>) {
-  return await withLedger(openers, job, async (ledger) => {
-    const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
-    const engine = await openers.openEngine({ signal });
-    try {
-      return await action({ ledger, engine, calendar: await openers.readCalendar(), folder, signal });
-    } finally {
-      await engine.close();
-      await rm(folder, { recursive: true, force: true });
-    }
-  });
+  const withFolder = (ledger: Ledger) =>
+    withScratchFolder(openers.stateDir, openers.clock.now(), async (folder) => {
+      const engine = await openers.openEngine({ signal });
+      try {
+        return await action({ ledger, engine, calendar: await openers.readCalendar(), folder, signal });
+      } finally {
+        await engine.close();
+      }
+    });
+  return await withLedger(openers, job, withFolder);
 }
 
 type Audited = Awaited<ReturnType<typeof audit>>;

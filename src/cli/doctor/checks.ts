@@ -17,7 +17,6 @@ import { createUnfit, type Store } from '../../store/store.ts';
 
 /** One line of the table. */
 export interface Finding {
-  /** What was checked. */
   readonly check: string;
   /** `warn`: it works, but needs attention; `fail`: a run would fail. */
   readonly status: 'ok' | 'warn' | 'fail';
@@ -95,7 +94,6 @@ export async function findExisting(path: string): Promise<string> {
   }
 }
 
-/** A folder that a night writes to. */
 export interface WrittenPlace {
   readonly what: string;
   readonly path: string;

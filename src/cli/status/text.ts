@@ -56,7 +56,6 @@ export function describeStatus(view: StatusView): string {
   return `${lines.filter((line) => line !== false).join('\n')}\n`;
 }
 
-/** Events that programs wait for. */
 function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
   const { owed_events: owed, job } = document;
   if (owed === null) return [];

@@ -43,10 +43,8 @@ export function createLineKeeper(write: (text: string) => void) {
   };
 }
 
-/** Request figures that are shown beside the totals. */
 type Stats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
-/** Interval of progress log lines when there is no terminal. */
 const LOG_EVERY_MS = 30_000;
 
 /** For a terminal whose width is unknown, or 0. */
@@ -121,7 +119,6 @@ function describeEvent(event: RunEvent): string {
   }
 }
 
-/** Cells of the bar. */
 const BAR_CELLS = 10;
 
 /** @param columns room in characters @returns an empty text if not even the date fits */

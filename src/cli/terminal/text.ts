@@ -90,7 +90,6 @@ export interface TableColumn {
   readonly align?: 'left' | 'right';
 }
 
-/** A column of numbers. */
 export function right(title: string): TableColumn {
   return { title, align: 'right' };
 }
@@ -151,12 +150,10 @@ const HANG = 4;
 export type FailureReport = ReturnType<typeof describeFailure>;
 
 interface FailureLayout {
-  /** Adds the stack. */
   readonly debug?: boolean;
   /** Cells per line; without it nothing is wrapped, so that a log can be searched. */
   readonly width?: number | undefined;
   readonly style?: Style;
-  /** Masks secrets. */
   readonly redact?: (text: string) => string;
 }
 
