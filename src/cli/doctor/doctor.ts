@@ -72,7 +72,7 @@ async function* examineAll(cli: Cli, reference: string | undefined): AsyncIterab
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
-    return dates === 0 ? [] : `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`;
+    return dates === 0 ? [] : `${countOf(dates, 'calendar exception')} from FLOWDROP_CALENDAR_FILE`;
   });
   const jobs: Job[] = [];
   yield await tryCheck('jobs', () => readJobs(cli, reference, jobs));

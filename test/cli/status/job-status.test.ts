@@ -28,7 +28,7 @@ const createManifest = (date: string, { rows = 1_000, revision = 1 } = {}) => {
   return signManifest({ ...draft, files: [file], revision, supersedes: revision === 1 ? null : revision - 1 });
 };
 
-const JOB = parseJob('x', 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n');
+const JOB_TEXT = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
 
 let root: string;
 const { folder } = useCleanups();
@@ -51,9 +51,9 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
   return store;
 }
 
-async function read(store: Store | undefined, recentWeeks?: number) {
+async function read(store: Store | undefined, recentWeeks?: number, schedule = '', nowMs = NOW) {
   const openers = {
-    clock: { now: () => NOW, sleep: async () => undefined },
+    clock: { now: () => nowMs, sleep: async () => undefined },
     readCalendar: async () => NO_OVERRIDE,
     stateDir: join(root, 'state'),
     sourceUrl: () => 'http://127.0.0.1',
@@ -63,7 +63,7 @@ async function read(store: Store | undefined, recentWeeks?: number) {
       return store;
     },
   };
-  return (await readStatus(openers, JOB, recentWeeks)).document;
+  return (await readStatus(openers, parseJob('x', JOB_TEXT + schedule), recentWeeks)).document;
 }
 
 describe('the status document', () => {
@@ -117,6 +117,14 @@ describe('the status document', () => {
       ['2026-11-19', 'available', 1_000, 1],
     ]);
     expect(counting.calls).toHaveLength(5 + 3);
+  });
+
+  it('names the next tick as the daemon has it, also a time that the change of clocks skips', async () => {
+    const store = await makeStore('ticks', []);
+    const schedule = 'schedule: {cron: "30 2 * * 0", timezone: America/New_York}\n';
+    const { next_run } = await read(store, undefined, schedule, Date.parse('2027-03-13T12:00:00Z'));
+    expect(next_run).toBe('2027-03-14T07:00:00.000Z');
+    expect((await read(store)).next_run).toBeNull();
   });
 
   it('does not take a fault of the program for one of the store', async () => {
