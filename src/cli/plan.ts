@@ -4,7 +4,7 @@
  * and have the facts of the document; a date that would be lost is marked by a word, not only by a color.
  */
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
-import { type DateRange, formatWallDate } from '../calendar/wall-clock.ts';
+import { type DateRange, formatSecond, formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { countOf, formatBytes, formatCount, formatDuration } from '../core/units.ts';
@@ -233,10 +233,7 @@ function formatRows(rows: number | null, estimated: boolean): string {
 /** `0:07`, `12:30`, `2:05:10`: narrower than words, in a column of its own. */
 function formatClock(seconds: number): string {
   const whole = seconds > 0 ? Math.max(1, Math.round(seconds)) : 0;
-  const two = (value: number) => String(value).padStart(2, '0');
-  const minutes = Math.floor(whole / 60);
-  const rest = two(whole % 60);
-  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
+  return formatSecond(whole).replace(/^00:/, '').replace(/^0/, '');
 }
 
 /** `06:55`, or on another day `Nov 23, 02:10`. */
