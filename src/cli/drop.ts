@@ -13,23 +13,13 @@ import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
 import { withScratchFolder } from '../state/job-state.ts';
-import {
-  type ActionResult,
-  assertDate,
-  assertDirectory,
-  type Call,
-  type Cli,
-  pipeOut,
-  type Text,
-  usage,
-  withLedger,
-} from './context.ts';
+import { assertDate, assertDirectory, type Call, type Cli, pipeOut, usage, withLedger } from './context.ts';
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;
 const MAX_REVISIONS = 50;
 
-export async function drop(cli: Cli, { argument, options }: Call<'drop'>): ActionResult {
+export async function drop(cli: Cli, { argument, options }: Call<'drop'>) {
   const [name, date = '', ...more] = argument;
   if (name === undefined || more.length > 0)
     throw usage('drop takes a job and a date', 'flowdrop drop JOB YYYY-MM-DD', 'ARGUMENTS_INVALID');
@@ -102,7 +92,7 @@ async function listRevisions(ledger: Ledger, sealed: Manifest) {
   return revisions;
 }
 
-function formatDrop(document: DropDocument, nowMs: number): Text {
+function formatDrop(document: DropDocument, nowMs: number): readonly (string | false | null)[] {
   const { job, date, condition, damage, location, manifest, revisions, audit } = document;
   if (!manifest) return [`${job} ${date}: ${condition ?? 'unknown'}, not sealed`];
   const { rows, revision, sealed_at, requests, files, proved, doubts, through } = manifest;

@@ -15,15 +15,7 @@ import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
 import { assertStateFolder, withScratchFolder } from '../state/job-state.ts';
-import {
-  type ActionResult,
-  assertDate,
-  assertDirectory,
-  type Call,
-  type Cli,
-  withLedger,
-  withSource,
-} from './context.ts';
+import { assertDate, assertDirectory, type Call, type Cli, withLedger, withSource } from './context.ts';
 
 /** What is not found in most dates. */
 const ORDINARY = {
@@ -55,7 +47,7 @@ const FOREIGN_STEP = 'move away the objects that do not belong there';
 const isWrong = ({ findings }: VerifyResult) => findings.length > 0;
 const sumRows = (results: readonly VerifyResult[]) => results.reduce((sum, { rows }) => sum + rows, 0);
 
-export async function verify(cli: Cli, { argument, options }: Call<'verify'>): ActionResult {
+export async function verify(cli: Cli, { argument, options }: Call<'verify'>) {
   if (options.date !== undefined) assertDate('--date', options.date);
   const job = await readJob(argument, cli.globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to);
