@@ -7,9 +7,9 @@ import { alertOperators } from '../alert/alerts.ts';
 import { postEvents } from '../alert/events.ts';
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
+import type { Call, Cli } from './context.ts';
 
-export async function alert(cli: Cli, { argument, options }: Call<'alert'>): ActionResult {
+export async function alert(cli: Cli, { argument, options }: Call<'alert'>) {
   const { died, broken } = options;
   const { jobs } = cli.globals;
   const job = await readJob(argument, jobs).catch(async (error: unknown) => {

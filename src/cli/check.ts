@@ -14,7 +14,7 @@ import { sealsFrom } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSourceSql } from '../run/job-sql.ts';
 import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
-import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
+import { type Call, type Cli, withSource, worstOf } from './context.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
 
 const STATUS_WIDTH = 'FAIL  '.length;
@@ -22,7 +22,7 @@ const STATUS_WIDTH = 'FAIL  '.length;
 /** A whole session with a tick of a weekly schedule is among so many days. */
 const DAYS_AHEAD = 14;
 
-export async function check(cli: Cli, { argument, options }: Call<'check'>): ActionResult {
+export async function check(cli: Cli, { argument, options }: Call<'check'>) {
   const { terminal, globals } = cli;
   const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
   const results: Awaited<ReturnType<typeof checkJob>>[] = [];
@@ -139,7 +139,7 @@ export async function greet(opened: Exclude<OpenedSource, OpenedSql>): Promise<s
   return `the API at ${opened.source.url} accepts the key`;
 }
 
-export async function schema({ terminal }: Cli): ActionResult {
+export async function schema({ terminal }: Cli) {
   const document = z.toJSONSchema(jobSchema, {
     io: 'input',
     unrepresentable: 'any',

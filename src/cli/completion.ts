@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
 import { formatFlag, type OptionSpec } from './command.ts';
 import { COMMANDS, GLOBAL_OPTIONS, JOBS_FOLDER } from './commands.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
+import type { Call, Cli } from './context.ts';
 
 /** A word that may come next, and what it means. */
 type Candidate = readonly [word: string, description: string];
@@ -17,7 +17,7 @@ const HELP_FLAG: Candidate = ['--help', 'display help for command'];
 const VERSION_FLAG: Candidate = ['--version', 'output the version number'];
 const HELP_COMMAND: Candidate = ['help', 'what a command does, with examples'];
 
-export async function complete({ terminal }: Cli, { argument: words }: Call<'complete'>): ActionResult {
+export async function complete({ terminal }: Cli, { argument: words }: Call<'complete'>) {
   const current = words.at(-1) ?? '';
   const found = await listNext(words.slice(0, -1), current.startsWith('-'));
   // One line per candidate, even if a description has line breaks.
@@ -110,7 +110,7 @@ complete -c flowdrop -f -a '(__flowdrop_complete)'
 
 const SCRIPTS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: FISH };
 
-export async function completion({ terminal }: Cli, { argument: shell }: Call<'completion'>): ActionResult {
+export async function completion({ terminal }: Cli, { argument: shell }: Call<'completion'>) {
   // The parser allows only these shells.
   terminal.out(SCRIPTS[shell] ?? '');
   return undefined;

@@ -61,9 +61,6 @@ export interface CliContext {
 
 export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
 
-/** The exit code; `undefined` means 0. */
-export type ActionResult = Promise<number | undefined>;
-
 /** Of lines, those that are no text are left out. */
 export type Text = string | readonly (string | false | null)[];
 

@@ -13,13 +13,13 @@ import { readJob } from '../job/job-folder.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { USUAL_ROWS } from '../service/generate/generate.ts';
 import { LOCAL_KEY } from './commands.ts';
-import { type ActionResult, type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
+import { type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
 const STATE_FOLDER = 'state';
 
-export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'demo'>): ActionResult {
+export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'demo'>) {
   const { terminal, self, cwd, signal, openers } = cli;
   const { shippedJob } = openers;
   const out = join(cwd, DEMO_FOLDER);

@@ -8,9 +8,9 @@ import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type ActionResult, type Call, type Cli, usage, withLedger } from './context.ts';
+import { type Call, type Cli, usage, withLedger } from './context.ts';
 
-export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>): ActionResult {
+export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>) {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {
     const message = 'iceberg takes an action and a job; the only action is `rebuild`';
     throw usage(message, 'flowdrop iceberg rebuild JOB', 'ARGUMENTS_INVALID');

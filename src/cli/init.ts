@@ -21,7 +21,7 @@ import { parseSmtpUrl } from '../mail/smtp.ts';
 import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
 import { JOB_KINDS } from './commands.ts';
-import { type ActionResult, type Call, type Cli, nameProgram, usage } from './context.ts';
+import { type Call, type Cli, nameProgram, usage } from './context.ts';
 
 type Flags = Call<'init'>['options'];
 
@@ -41,7 +41,7 @@ interface Choice {
 type Settings = Readonly<Record<string, string>>;
 
 /** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
-export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>): ActionResult {
+export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>) {
   const { terminal, globals, self } = cli;
   const folder = resolve(cli.cwd, dir);
   const { add, force = false, offline = false } = flags;

@@ -18,16 +18,16 @@ import type { OpenedSource } from '../run/open-source.ts';
 import { describeThrough, type PlanDate, type PlanDocument, type PlanTotal } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
-import { type ActionResult, type Call, type Cli, withLedger, withSource } from './context.ts';
+import { type Call, type Cli, withLedger, withSource } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
-export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]): ActionResult {
+export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]) {
   const document = await planJob(cli, job, 0, ...dates);
   return cli.print(document, describePlan(document, cli.terminal.style.out));
 }
 
 /** Of all jobs of the folder, one that cannot be planned is reported, and the others go on. */
-export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
+export async function plan(cli: Cli, { argument }: Call<'plan'>) {
   const { terminal, globals, print } = cli;
   if (argument !== undefined) return await printPlan(cli, await readJob(argument, globals.jobs));
   const style = terminal.style.out;

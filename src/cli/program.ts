@@ -18,13 +18,13 @@ import {
   JOB,
   JOBS_FOLDER,
 } from './commands.ts';
-import type { ActionResult, Call, Cli, CliContext, Terminal, Text } from './context.ts';
+import type { Call, Cli, CliContext, Terminal, Text } from './context.ts';
 import { createProgress } from './terminal/progress.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
 
-/** Imports a command and its dependencies, when it is called. */
+/** Imports a command and its dependencies, when it is called. It returns the exit code; `undefined` means 0. */
 const ACTIONS: {
-  readonly [Name in CommandName]: () => Promise<(cli: Cli, call: Call<Name>) => ActionResult>;
+  readonly [Name in CommandName]: () => Promise<(cli: Cli, call: Call<Name>) => Promise<number | undefined>>;
 } = {
   demo: async () => (await import('./demo.ts')).demo,
   init: async () => (await import('./init.ts')).init,

@@ -12,11 +12,11 @@ import { runJob, stageJob } from '../export/run-job.ts';
 import type { BackfillMode } from '../export/select-dates.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
+import { assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
 import { printPlan } from './plan.ts';
 import { printRun } from './run-output.ts';
 
-export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionResult {
+export async function run(cli: Cli, { argument, options }: Call<'run'>) {
   const job = await readJob(argument, cli.globals.jobs);
   if (options.stage) {
     const staged = await stageJob(cli.env, job);
@@ -35,7 +35,7 @@ function describe({ date, through, rows, pages, requests, reason }: StagedAhead)
 
 type Flags = Call<'backfill'>['options'];
 
-export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>): ActionResult {
+export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>) {
   const range = readRange(options);
   const job = await readJob(argument, cli.globals.jobs);
   const { missing, failed, all, acceptChange } = options;

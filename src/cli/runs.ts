@@ -8,10 +8,10 @@ import { formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
-import { type ActionResult, type Call, type Cli, usage } from './context.ts';
+import { type Call, type Cli, usage } from './context.ts';
 import { formatTable, measureWidth, right } from './terminal/text.ts';
 
-export async function runs({ openers, terminal, globals, print }: Cli, call: Call<'runs'>): ActionResult {
+export async function runs({ openers, terminal, globals, print }: Cli, call: Call<'runs'>) {
   const { argument } = call;
   const { limit = 20, stages = false } = call.options;
   if (!Number.isInteger(limit) || limit < 1)

@@ -26,7 +26,7 @@ import type { OpenedSource, OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
 import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
 import { greet } from '../check.ts';
-import { type ActionResult, assertShareable, type Call, type Cli, withLedger, withSource } from '../context.ts';
+import { assertShareable, type Call, type Cli, withLedger, withSource } from '../context.ts';
 import { hangText } from '../terminal/text.ts';
 import {
   checkDrawing,
@@ -47,7 +47,7 @@ import {
   warn,
 } from './checks.ts';
 
-export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResult {
+export async function doctor(cli: Cli, { argument }: Call<'doctor'>) {
   const { openers, terminal, globals } = cli;
   const checks: Finding[] = [];
   for await (const found of examineAll(cli, argument)) {

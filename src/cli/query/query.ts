@@ -21,14 +21,14 @@ import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import type { Store } from '../../store/store.ts';
-import { type ActionResult, assertDirectory, type Call, type Cli, pipeOut, usage, workerCommand } from '../context.ts';
+import { assertDirectory, type Call, type Cli, pipeOut, usage, workerCommand } from '../context.ts';
 import { escapeText, formatTable, measureWidth, type TableColumn } from '../terminal/text.ts';
 import { declareTimes } from './wall-clock.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
-export async function query(cli: Cli, { argument, options }: Call<'query'>): ActionResult {
+export async function query(cli: Cli, { argument, options }: Call<'query'>) {
   const { terminal, openers, signal, self } = cli;
   const { apiTypes, engine } = options;
   const output = await chooseOutput(cli, options);
