@@ -86,15 +86,13 @@ export function assertDate(option: string, text: string): void {
   throw usage(message, `Write it like ${option} 2026-11-20.`, 'DATE_INVALID');
 }
 
+const DIRECTORY_HINT = 'Run the job first, or check `drop.to` in the job file.';
+
 /**
  * Checks that a store in a directory exists: a wrong path would look like an empty archive.
  * @param to as in a job file; S3 is not checked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage)
  */
-export async function assertDirectory(
-  cwd: string,
-  to: string,
-  hint = 'Run the job first, or check `drop.to` in the job file.',
-): Promise<void> {
+export async function assertDirectory(cwd: string, to: string, hint = DIRECTORY_HINT): Promise<void> {
   const location = parseLocation(to, cwd);
   if (location.kind === 's3') return;
   const found = await stat(location.path).catch(() => undefined);

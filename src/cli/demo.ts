@@ -71,13 +71,8 @@ function describeEnd(what: string, end: ChildEnd, words: string): Fault {
 }
 
 /** Starts `serve` on free ports and waits for its output line. @throws Fault `DEMO_FAILED` if it ends before that */
-export async function startServeProcess(
-  self: SelfCommand,
-  cwd: string,
-  options: readonly string[],
-  signal: AbortSignal,
-) {
-  const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
+export async function startServeProcess(self: SelfCommand, cwd: string, flags: readonly string[], signal: AbortSignal) {
+  const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...flags];
   const logged: string[] = [];
   return await new Promise<{ readonly url: string; stop(): Promise<void> }>((resolve, reject) => {
     const child = startProcess(

@@ -253,10 +253,7 @@ async function findDataset({ cwd, globals }: Cli, { job, fromStore, dataset }: C
 }
 
 /** All datasets of the store that can be read. @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY` */
-export async function listReadable(
-  store: Store,
-  { trades, datasets }: Omit<DatasetPlace, 'families'>,
-): Promise<readonly string[]> {
+export async function listReadable(store: Store, { trades, datasets }: Omit<DatasetPlace, 'families'>) {
   const all = [...new Set([...(await listDatasets(store)), ...datasets])].sort();
   if (all.length === 0) {
     throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}`, {
