@@ -18,8 +18,7 @@ import { readFailure } from '../core/failure.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import type { Mailer, MailMessage } from '../mail/message.ts';
-import { parseAddress } from '../mail/message.ts';
+import { type Mailer, parseAddress } from '../mail/message.ts';
 import { deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { computeLookback, expires, expiresAt, GAP_WARNING_MS, lookbackOf } from '../plan/dates.ts';
 import type { RunEnv } from '../run/run.ts';
@@ -100,9 +99,8 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
       try {
         if (target === WEBHOOK_TARGET) await webhook?.post(notice, env.signal);
         else {
-          const mail = await buildMail(env, target, notice);
           mailer ??= await env.openMailer();
-          file = await sendMail(mailer, mail, job);
+          file = await mailNotice(env, mailer, target, notice, job);
         }
       } catch (error) {
         const reason = redact(describeError(error));
@@ -129,21 +127,17 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
   return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
 }
 
-async function buildMail(env: RunEnv, to: string, notice: Notice): Promise<MailMessage> {
+/** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
+async function mailNotice(env: RunEnv, mailer: Mailer, to: string, notice: Notice, { file }: Job) {
   const { mailFrom: from, templatesDir } = env;
   const domain = parseAddress('from', from).address.split('@').at(-1);
-  return {
+  const outcome = await mailer.send({
     ...(await renderNotice(notice, templatesDir)),
     ...{ from, to, images: [], attachments: [], listUnsubscribe: null },
     ...{ messageId: `${notice.job}.alert.${notice.id}@${domain}`, date: new Date(notice.at) },
-  };
-}
-
-/** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
-async function sendMail(mailer: Mailer, mail: MailMessage, { file }: Job): Promise<string | undefined> {
-  const outcome = await mailer.send(mail);
+  });
   if (outcome.status === 'sent') return outcome.file;
-  throw new Fault('ALERT_REFUSED', `mail: ${mail.to} was refused: ${outcome.detail}`, {
+  throw new Fault('ALERT_REFUSED', `mail: ${to} was refused: ${outcome.detail}`, {
     hint: `Correct \`alerts.to\` in ${file}; the next run sends the alert again.`,
   });
 }
@@ -162,7 +156,6 @@ function identify(job: Job, target: string, state: OutboxState, due: DueAlerts):
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
-/** API error codes for a refused key. */
 const KEY_REFUSED_CODES: ReadonlySet<string> = new Set(['UNAUTHORIZED', 'SUBSCRIPTION_REQUIRED']);
 
 /** Not an API error: the API answers, but has no data for anything that the job names. */
@@ -182,7 +175,7 @@ const LOSS_DAYS = LOOKBACK_DAYS;
 export function listCauses(facts: RunFacts): readonly Cause[] {
   const causes = new Map<string, Cause>();
   /** @param about the date, code or recipient concerned */
-  const add = (kind: CauseKind, about: string, rest: Partial<Omit<Cause, 'id' | 'kind'>> = {}) => {
+  const add: AddCause = (kind, about, rest) => {
     const id = [facts.job.name, kind, about].filter(Boolean).join('/');
     causes.set(id, { ...{ date: null, code: null, report: null, said: '', hint: '' }, ...rest, id, kind });
   };

@@ -29,11 +29,9 @@ export interface RunEnd {
   readonly command: 'run' | 'backfill' | 'alert';
   /** Result of the export, if it finished. */
   readonly result?: RunResult | undefined;
-  /** Of the reports that were made. */
   readonly deliveries?: readonly Delivery[] | undefined;
   /** Whether reports were requested. */
   readonly withReports: boolean;
-  /** What ended it early. */
   readonly error?: unknown;
   /** Only `flowdrop alert`: how an earlier run ended that could not report it itself. */
   readonly died?: string | undefined;

@@ -28,7 +28,6 @@ import {
   isAbandoned,
   JOB_EVENTS,
   listOwed,
-  NO_EVENTS,
   type Outbox,
   type OutboxState,
   openOutbox,
@@ -47,18 +46,21 @@ const MAX_POSTING_MS = 120_000;
 export async function beginEvents(env: RunEnv, job: Job, opened?: Store): Promise<void> {
   await withEvents(env, job, opened, async (jobEvents) => {
     const { outbox, targets } = jobEvents;
-    const listNew = ({ events = NO_EVENTS }: OutboxState) =>
-      [...targets.keys()].filter((target) => !events.begun.includes(target));
+    const listNew = ({ events }: OutboxState) => [...targets.keys()].filter((one) => !events.begun.includes(one));
     if (listNew(await outbox.read()).length === 0) return;
     const seen = await look(env, job, jobEvents, undefined);
     await outbox.update((state) => {
       // What another worker seals after its own beginning must not count as known.
       const added = listNew(state);
       const known = seen.filter(({ target }) => added.includes(target));
-      const { begun, noted, owed } = state.events ?? NO_EVENTS;
-      return { ...state, events: { begun: [...begun, ...added], noted: { ...noted, ...listNoted(known) }, owed } };
+      const { begun, noted } = state.events;
+      return changeEvents(state, { begun: [...begun, ...added], noted: { ...noted, ...listNoted(known) } });
     });
   });
+}
+
+function changeEvents(state: OutboxState, change: Partial<EventState>): OutboxState {
+  return { ...state, events: { ...state.events, ...change } };
 }
 
 /** The latest revisions by subject. */
@@ -78,13 +80,11 @@ export async function postEvents(env: RunEnv, job: Job, result: RunResult | unde
     const seen = await look(env, job, jobEvents, result);
     const { outbox, log, targets } = jobEvents;
     const { events: before } = await outbox.read();
-    // Without a beginning: it is not known what is new.
-    if (before === undefined) return nothing;
     const isNews = ({ subject, revision }: Happening, { noted }: EventState) => revision > (noted[subject] ?? 0);
     const built = new Map<Happening, readonly CloudEvent[]>();
     for (const happening of seen) {
       const { target, subject } = happening;
-      // What has no address is not noted: it is posted when there is one.
+      // What has no address is not noted: it is posted when there is one. Without a beginning it is not known what is new.
       if (!targets.has(target) || !before.begun.includes(target) || !isNews(happening, before)) continue;
       try {
         built.set(happening, await happening.build(before.noted[subject] ?? 0));
@@ -94,21 +94,16 @@ export async function postEvents(env: RunEnv, job: Job, result: RunResult | unde
       }
     }
     await outbox.update((state) => {
-      const { begun, noted, owed } = state.events ?? before;
       // Another worker may have noted some in the meantime.
-      const news = [...built].filter(([happening]) => isNews(happening, state.events ?? before));
+      const news = [...built].filter(([happening]) => isNews(happening, state.events));
       const added = news.flatMap(([{ target }, events]) =>
         events.map((event) => [event.id, { target, event }] as const),
       );
       const wanted = added.filter(([, { event }]) => event.type === 'report.posted' || job.events.includes(event.type));
-      return {
-        ...state,
-        events: {
-          begun,
-          noted: { ...noted, ...listNoted(news.map(([happening]) => happening)) },
-          owed: { ...owed, ...Object.fromEntries(wanted) },
-        },
-      };
+      return changeEvents(state, {
+        noted: { ...state.events.noted, ...listNoted(news.map(([happening]) => happening)) },
+        owed: { ...state.events.owed, ...Object.fromEntries(wanted) },
+      });
     });
     return await postOwed(env, job, jobEvents);
   });
@@ -174,19 +169,16 @@ async function postOwed(env: RunEnv, job: Job, { outbox, log, targets }: JobEven
   /** @param reason why it stays owed; without one, it does not */
   const settle = async (id: string, reason?: string) =>
     await outbox.update((now) => {
-      const { [id]: one, ...others } = now.events?.owed ?? {};
-      if (now.events === undefined || one === undefined) return now;
-      return {
-        ...now,
-        events: { ...now.events, owed: reason ? { ...now.events.owed, [id]: { ...one, reason } } : others },
-      };
+      const { [id]: one, ...others } = now.events.owed;
+      if (one === undefined) return now;
+      return changeEvents(now, { owed: reason ? { ...now.events.owed, [id]: { ...one, reason } } : others });
     });
   let posted = 0;
-  for (const { event, target } of listOwed(outbox.state.events ?? NO_EVENTS)) {
+  for (const { event, target } of listOwed(outbox.state.events)) {
     if (clock.now() > deadlineMs) break;
     const { id, type } = event;
     // Another worker may have posted it in the meantime.
-    if ((await outbox.read()).events?.owed[id] === undefined) continue;
+    if ((await outbox.read()).events.owed[id] === undefined) continue;
     const receiver = targets.get(target);
     if (receiver === undefined) {
       // Without an address it waits for one, unless its report is no longer posted.

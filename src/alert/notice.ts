@@ -57,12 +57,10 @@ export function buildNotice(
 function formatSubject({ job, alerts, recovered }: Pick<Notice, 'job' | 'alerts' | 'recovered'>): string {
   const [first] = alerts;
   const more = (count: number) => (count > 1 ? ` (and ${count - 1} more)` : '');
-  if (first) return toAscii(`[${first.severity}] ${job}: ${first.title}${more(alerts.length)}`);
-  return toAscii(`[recovered] ${job}: ${recovered[0]?.title ?? ''}${more(recovered.length)}`);
-}
-
-/** A printable ASCII subject looks the same everywhere and cannot hide anything. */
-function toAscii(text: string): string {
+  const text = first
+    ? `[${first.severity}] ${job}: ${first.title}${more(alerts.length)}`
+    : `[recovered] ${job}: ${recovered[0]?.title ?? ''}${more(recovered.length)}`;
+  // Printable ASCII looks the same everywhere and cannot hide anything.
   return text
     .replace(/[^\x20-\x7e]+/g, ' ')
     .trim()

@@ -71,13 +71,12 @@ const eventsSchema = z.object({
   owed: z.record(z.string(), owedSchema),
 });
 
-export const outboxSchema = z.object({
+const outboxSchema = z.object({
   version: z.literal(1),
   job: z.string(),
   /** By cause id. */
   alerts: z.record(z.string(), alertSchema),
-  /** Absent until a run with an address for events has begun. */
-  events: eventsSchema.optional(),
+  events: eventsSchema.default({ begun: [], noted: {}, owed: {} }),
 });
 
 type AlertEntry = Readonly<z.infer<typeof alertSchema>>;
@@ -85,7 +84,7 @@ export type EventState = Readonly<z.infer<typeof eventsSchema>>;
 export type OutboxState = Readonly<z.infer<typeof outboxSchema>>;
 
 export function createOutboxState(job: string): OutboxState {
-  return { version: 1, job, alerts: {} };
+  return outboxSchema.parse({ version: 1, job, alerts: {} });
 }
 
 export type Outbox = Awaited<ReturnType<typeof openOutbox>>;
@@ -113,17 +112,6 @@ export async function openOutbox(store: Store | undefined, job: string, path: st
     }
     return document !== undefined;
   };
-  /** Changes the file; without one that can be written, sending twice is better than silence. */
-  const updateFile = async (next: OutboxState): Promise<void> => {
-    if (isSame(next, state)) return;
-    state = next;
-    local = next;
-    await writeWholeFile(path, format(next)).catch((error: unknown) => {
-      const reason = describeError(error);
-      const text = `sent alerts could not be recorded and will be sent again: ${reason}`;
-      log.error({ event: 'alerts-forgotten', reason }, text);
-    });
-  };
   return {
     get state() {
       return state;
@@ -149,7 +137,18 @@ export async function openOutbox(store: Store | undefined, job: string, path: st
         if (local) await rm(path, { force: true });
         local = undefined;
       });
-      if (!isWritten) await updateFile(change(state));
+      const next = isWritten ? state : change(state);
+      if (isSame(next, state)) return state;
+      state = next;
+      local = next;
+      // Without a file that can be written, sending twice is better than silence.
+      await writeWholeFile(path, format(next)).catch((error: unknown) => {
+        const reason = describeError(error);
+        log.error(
+          { event: 'alerts-forgotten', reason },
+          `sent alerts could not be recorded and will be sent again: ${reason}`,
+        );
+      });
       return state;
     },
   };
@@ -264,8 +263,6 @@ export function forgetDone(state: OutboxState, targets: readonly string[]): Outb
   });
 }
 
-export const NO_EVENTS: EventState = { begun: [], noted: {}, owed: {} };
-
 /** In the order in which it happened. */
 export function listOwed({ owed }: EventState) {
   return Object.values(owed).sort(({ event: a }, { event: b }) => (a.time === b.time ? 0 : a.time < b.time ? -1 : 1));
@@ -277,7 +274,7 @@ export function isAbandoned({ reports }: Job, target: string): boolean {
 }
 
 /** Null if nothing is owed. */
-export function sumOwed(state: EventState = NO_EVENTS, job: Job): JobStatus['owed_events'] {
+export function sumOwed(state: EventState, job: Job): JobStatus['owed_events'] {
   const owed = listOwed(state).filter(({ target }) => !isAbandoned(job, target));
   const [first] = owed;
   if (first === undefined) return null;
@@ -288,5 +285,5 @@ export function sumOwed(state: EventState = NO_EVENTS, job: Job): JobStatus['owe
 /** The owed events of a job, for a status. Never writes; an unreadable record owes nothing. @throws StoreFault */
 export async function readOwedEvents(store: Store, job: Job): Promise<JobStatus['owed_events']> {
   const { value } = await openDocument(store, job.name).read();
-  return sumOwed(value?.events, job);
+  return value ? sumOwed(value.events, job) : null;
 }

@@ -65,17 +65,17 @@ export async function summarizeReport(
 function describePart(name: string, view: FlowView | null): readonly string[] {
   if (view === null) return [`${name}not sealed yet.`];
   const { stamp, sentences, lead } = view;
-  const reason = stamp.reason === '' ? '' : ` ${stamp.reason}.`;
+  const after = lead?.netGexAfter ? `; ${lead.netGexAfter} after this day’s expiration` : '';
   return [
-    ...(stamp.complete ? [] : [`${name}This day is not verified as complete.${reason}`]),
+    ...(stamp.notice === null ? [] : [`${name}${stamp.notice.title} ${stamp.notice.text}`]),
     ...sentences.map((sentence) => `${name}${sentence}`),
-    ...(lead === null ? [] : [`${name}Net GEX ${lead.symbol} ${lead.netGex} per 1% move, ${lead.basis}.`]),
+    ...(lead === null ? [] : [`${name}Net GEX ${lead.symbol} ${lead.netGex} per 1% move, ${lead.basis}${after}.`]),
   ];
 }
 
 /** By name. Without net GEX: of which contracts it is, only the text says. */
 function listNumbers(report: FlowReport) {
-  const names = REPORT_NUMBERS.filter((name) => name !== 'net_gex');
+  const names = REPORT_NUMBERS.filter((name) => !name.startsWith('net_gex'));
   return Object.fromEntries(
     names.map((name) => {
       const { label, unit } = findNumber(name);

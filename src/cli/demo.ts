@@ -3,7 +3,7 @@
  * process, the shipped nightly job in another, all output in `./out`.
  */
 import { readdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import { countOf } from '../core/units.ts';
@@ -11,9 +11,10 @@ import { type ChildEnd, startProcess } from '../daemon/run-process.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
-import { USUAL_ROWS } from '../service/generate/generate.ts';
+import { listClosedSessions, USUAL_ROWS } from '../service/generate/generate.ts';
 import { LOCAL_KEY } from './commands.ts';
 import { type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
+import { SHIPPED_JOBS } from './init.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
@@ -29,35 +30,42 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
   const data = ['--generate', String(sessions), ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
   const service = await startServeProcess(self, cwd, [...data, '--key', LOCAL_KEY], signal);
   try {
-    const running = `running the job ${basename(shippedJob, '.yaml')} at one request a second ...`;
-    terminal.err(`The options data service answers at ${service.url}; ${running}\n`);
-    const child = startProcess(
-      {
-        executable: self.executable,
-        // A user who deleted the demo's drops wants new ones.
-        args: [...self.args, 'run', shippedJob, '--new-store'],
-        cwd,
-        env: {
-          ...self.env,
-          FLOWDROP_API_URL: service.url,
-          FLOWDROP_API_KEY: LOCAL_KEY,
-          FLOWDROP_LOG_FORMAT: 'pretty',
-          FLOWDROP_STATE_DIR: join(out, STATE_FOLDER),
-          FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
-          FLOWDROP_SMTP_URL: '',
-          FLOWDROP_SMTP_URL_FILE: '',
-          FLOWDROP_MAIL_DOMAINS: '',
-        },
-      },
-      {
-        onOut: (line) => terminal.out(`${line}\n`),
-        // On a terminal the run draws its own progress there.
-        onErr: terminal.columns.err !== undefined ? 'inherit' : (line) => terminal.err(`${line}\n`),
-      },
+    terminal.err(
+      `The options data service answers at ${service.url}; exporting all trades, then the newest option chains, at one request a second ...\n`,
     );
-    signal.addEventListener('abort', () => child.stop(), { once: true });
-    const end = await child.done;
-    if (end.code !== 0) throw describeEnd('run', end, 'the lines above say why');
+    const env = {
+      ...self.env,
+      FLOWDROP_API_URL: service.url,
+      FLOWDROP_API_KEY: LOCAL_KEY,
+      FLOWDROP_LOG_FORMAT: 'pretty',
+      FLOWDROP_STATE_DIR: join(out, STATE_FOLDER),
+      FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
+      FLOWDROP_SMTP_URL: '',
+      FLOWDROP_SMTP_URL_FILE: '',
+      FLOWDROP_MAIL_DOMAINS: '',
+    };
+    const [newest = ''] = listClosedSessions(openers.clock.now(), 1);
+    const chain = join(dirname(shippedJob), SHIPPED_JOBS.chain);
+    for (const command of [
+      // A user who deleted the demo's drops wants new ones.
+      ['run', shippedJob, '--no-report', '--new-store'],
+      // So the report of the newest date has whole chains.
+      ['backfill', chain, '--from', newest, '--to', newest],
+      ['report', shippedJob],
+    ]) {
+      const args = [...self.args, ...command];
+      const child = startProcess(
+        { executable: self.executable, args, cwd, env },
+        {
+          onOut: (line) => terminal.out(`${line}\n`),
+          // On a terminal the run draws its own progress there.
+          onErr: terminal.columns.err !== undefined ? 'inherit' : (line) => terminal.err(`${line}\n`),
+        },
+      );
+      signal.addEventListener('abort', () => child.stop(), { once: true });
+      const end = await child.done;
+      if (end.code !== 0) throw describeEnd(command[0] ?? '', end, 'the lines above say why');
+    }
     terminal.out(await describeDemo(cwd, job, nameProgram(self.env)));
     return undefined;
   } finally {

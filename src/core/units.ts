@@ -10,19 +10,22 @@ const SCALES: readonly (readonly [number, string])[] = [
   [1e3, 'K'],
 ];
 
+/** As wide as a plus and a digit; a hyphen is neither. */
+export const MINUS = '\u2212';
+
 const NO_DOLLARS = '$0.00';
 /** For unknown values and non-numbers. */
 const NO_NUMBER = 'n/a';
 
-/** Dollars with three significant digits: `$1.24B`, `-$310M`, `$950`; `n/a` for `null` and non-finite numbers. */
+/** Dollars with three significant digits: `$1.24B`, `−$310M`, `$950`; `n/a` for `null` and non-finite numbers. */
 export function formatDollars(value: number | null): string {
   if (value === null || !Number.isFinite(value)) return NO_NUMBER;
   const text = `$${shorten(Math.abs(value))}`;
   // A value that prints as zero has no sign.
-  return value < 0 && text !== NO_DOLLARS ? `-${text}` : text;
+  return value < 0 && text !== NO_DOLLARS ? `${MINUS}${text}` : text;
 }
 
-/** Dollars with their sign: `+$120M`, `-$310M`, `$0.00`. */
+/** Dollars with their sign: `+$120M`, `−$310M`, `$0.00`. */
 export function formatSignedDollars(value: number | null): string {
   const text = formatDollars(value);
   return value !== null && value > 0 && Number.isFinite(value) && text !== NO_DOLLARS ? `+${text}` : text;
@@ -36,7 +39,7 @@ export function formatShortCount(value: number): string {
 /** A number with `digits` decimals and thousands separators: `4,697.24`; `n/a` for `null` and non-finite numbers. */
 export function formatDecimal(value: number | null, digits = 2): string {
   if (value === null || !Number.isFinite(value)) return NO_NUMBER;
-  const [whole = '', fraction] = value.toFixed(digits).split('.');
+  const [whole = '', fraction] = value.toFixed(digits).replace('-', MINUS).split('.');
   const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, ',');
   return fraction === undefined ? grouped : `${grouped}.${fraction}`;
 }
@@ -60,7 +63,7 @@ export function listFirst(names: readonly string[], most: number): string {
 
 /** A share (1 is all) as a percentage: `62.1%`; `n/a` for a share of nothing. */
 export function formatPercent(share: number | null, digits = 1): string {
-  return share !== null && Number.isFinite(share) ? `${(share * 100).toFixed(digits)}%` : NO_NUMBER;
+  return share !== null && Number.isFinite(share) ? `${(share * 100).toFixed(digits).replace('-', MINUS)}%` : NO_NUMBER;
 }
 
 /** Bytes in powers of 1,000 with the unit: `7.2 MB`. */

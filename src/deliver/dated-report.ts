@@ -191,7 +191,7 @@ export async function discardContent({ state }: Run): Promise<void> {
 export async function fetchParts(run: Run, job: Job, report: JobReport, manifest: Manifest) {
   const { store } = run.ledger;
   const { date } = manifest;
-  const { marketStructure: structure, chain: chains, keepsExpiring } = report;
+  const { marketStructure: structure, chain: chains } = report;
   const structures = await fetchBeside(run, structure === null ? null : { dataset: structure, isNamed: true }, date);
   const chain = await fetchBeside(run, chains, date);
   const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
@@ -210,7 +210,7 @@ export async function fetchParts(run: Run, job: Job, report: JobReport, manifest
     // Sealed or not.
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
     const dates = known.map((other) => other.date);
-    parts.push({ title, drop, before, known: dates, marketStructure: structures, chain, keepsExpiring });
+    parts.push({ title, drop, before, known: dates, marketStructure: structures, chain });
   }
   return parts;
 }

@@ -15,6 +15,7 @@ import {
   buildDoubtfulDay,
   buildEmptyDay,
   buildSampleDay,
+  SAMPLE_DOUBT,
   SAMPLE_FILTER,
   SAMPLE_GEX,
   SAMPLE_MARKUP,
@@ -106,7 +107,8 @@ async function renderSamples(report: JobReport, look: ReportLook, templatesDir: 
     }
     for (const { fact, what, beside } of FACTS) {
       if (text.toLowerCase().includes(fact) || !text.includes(beside)) continue;
-      const hint = 'Print it.stamp.label, it.sentences and it.lead.basis of each report, as the shipped templates do.';
+      const hint =
+        'Print it.stamp.label, it.stamp.notice, it.sentences and it.lead.basis of each report, as the shipped templates do.';
       throw unusable('TEMPLATE_INVALID', `${made} does not say ${what}`, hint);
     }
   }
@@ -115,6 +117,7 @@ async function renderSamples(report: JobReport, look: ReportLook, templatesDir: 
 /** What no reader may miss, as it is printed of the doubtful day; `beside`: the text that it explains. */
 const FACTS = [
   { fact: 'degraded', what: 'that a day is degraded', beside: '' },
+  { fact: SAMPLE_DOUBT, what: 'what is unusual about a day', beside: '' },
   { fact: SAMPLE_FILTER, what: 'that a report covers only part of the market', beside: '' },
   { fact: 'traded contracts only', what: 'that its GEX covers traded contracts only', beside: SAMPLE_GEX },
 ];

@@ -14,6 +14,7 @@ import { systemClock } from '../core/clock.ts';
 import { createInterruption, describeError, Fault } from '../core/errors.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import { assertEnoughFiles, planEngineMemory, readFileLimit, readMemoryBytes } from '../core/machine.ts';
+import { untilAborted } from '../core/side-by-side.ts';
 import type { Engine, StatementOptions } from './engine.ts';
 import { EngineFault } from './engine-fault.ts';
 import type { EngineSettings } from './literal.ts';
@@ -181,39 +182,33 @@ async function startEngine(
       second ??= startEngine(connect(), connect, drain, stop);
       return await (await second).format(sql, format, options);
     }
-    const signals = [stop, options.signal].filter((signal) => signal !== undefined);
-    const turn = last.then(() => execute(sql, format, options, signals));
+    const signal = AbortSignal.any([stop, options.signal].filter((one) => one !== undefined));
+    const turn = last.then(() => execute(sql, format, options, signal));
     last = turn.then(ignore, clean);
-    let forget = ignore;
-    const aborted = new Promise<never>((_resolve, reject) => {
-      forget = onAbort(signals, () => reject(describeAbort(options.signal)));
-    });
     try {
-      return await Promise.race([turn, aborted]);
-    } finally {
-      forget();
+      return await untilAborted(turn, signal);
+    } catch (error) {
+      // The engine's own abort ends the command; the abort of one statement goes to its caller.
+      if (stop?.aborted) throw createInterruption();
+      throw signal.aborted ? toEngineFault(signal.reason) : error;
     }
   }
 
   /** Settles when the engine has ended the statement. */
-  async function execute(
-    sql: string,
-    format: string,
-    { params, signal }: StatementOptions,
-    signals: readonly AbortSignal[],
-  ): Promise<Uint8Array> {
-    if (signals.some(({ aborted }) => aborted)) throw describeAbort(signal);
+  async function execute(sql: string, format: string, { params }: StatementOptions, signal: AbortSignal) {
+    signal.throwIfAborted();
     const statement = params ? session.queryBindAsync(sql, params, { format }) : session.queryAsync(sql, { format });
     let killed: Promise<void> | undefined;
-    const forget = onAbort(signals, () => {
-      killed ??= kill(statement);
-    });
+    const end = () => {
+      killed = kill(statement);
+    };
+    signal.addEventListener('abort', end);
     try {
       return (await statement).bytes();
     } catch (cause) {
       throw toEngineFault(cause);
     } finally {
-      forget();
+      signal.removeEventListener('abort', end);
       await killed;
     }
   }
@@ -237,11 +232,6 @@ async function startEngine(
     }
   }
 
-  /** The engine's own abort ends the command; the abort of one statement goes to its caller. */
-  function describeAbort(signal: AbortSignal | undefined): Fault {
-    return stop?.aborted ? createInterruption() : toEngineFault(signal?.reason);
-  }
-
   /**
    * A statement that fails while it writes leaves its partial output in the library's output buffer, and the next
    * result, in any format, would begin with those bytes (seen in chdb 3.4.0). A dummy statement clears them.
@@ -256,15 +246,6 @@ async function startEngine(
 }
 
 function ignore(): void {}
-
-/** Calls `act` at the first abort, or at once if already aborted. @returns removes the listeners */
-function onAbort(signals: readonly AbortSignal[], act: () => void): () => void {
-  if (signals.some(({ aborted }) => aborted)) act();
-  for (const signal of signals) signal.addEventListener('abort', act, { once: true });
-  return () => {
-    for (const signal of signals) signal.removeEventListener('abort', act);
-  };
-}
 
 function toEngineFault(cause: unknown): EngineFault {
   const code = (cause as { clickhouseCode?: unknown }).clickhouseCode;

@@ -29,9 +29,7 @@ const FULL_HINT =
   'Free space on the disk of FLOWDROP_STATE_DIR (`df -h` shows it), then start the same command again. Sealed drops and staged pages are kept.';
 
 /** The engine checks for space before it writes; a disk that fills up later is an error of the system. */
-function isDiskFull(code: number, message: string): boolean {
-  return code === CLICKHOUSE_CODES.NOT_ENOUGH_SPACE || /No space left on device|errno: 28\b/.test(message);
-}
+const NO_SPACE = /No space left on device|errno: 28\b/;
 
 export class EngineFault extends Fault {
   override readonly name = 'EngineFault';
@@ -39,14 +37,12 @@ export class EngineFault extends Fault {
   readonly clickhouseCode: number;
 
   constructor(clickhouseCode: number, message: string, cause?: unknown) {
-    if (isDiskFull(clickhouseCode, message)) {
+    if (clickhouseCode === CLICKHOUSE_CODES.NOT_ENOUGH_SPACE || NO_SPACE.test(message)) {
       const said = cause ?? new Error(message);
       super('DISK_FULL', 'there is no space left for the files of the engine', { cause: said, hint: FULL_HINT });
     } else {
-      super('ENGINE_FAILED', message, {
-        cause,
-        ...(clickhouseCode === CLICKHOUSE_CODES.MEMORY_LIMIT_EXCEEDED ? { hint: MEMORY_HINT } : {}),
-      });
+      const isMemory = clickhouseCode === CLICKHOUSE_CODES.MEMORY_LIMIT_EXCEEDED;
+      super('ENGINE_FAILED', message, { cause, hint: isMemory ? MEMORY_HINT : undefined });
     }
     this.clickhouseCode = clickhouseCode;
   }

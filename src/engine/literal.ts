@@ -13,7 +13,6 @@ export function quoteString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
-/** A back-quoted identifier. */
 export function quoteIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
@@ -28,10 +27,8 @@ export function parquetFile(path: string, structure?: string): string {
   return localFile(path, 'Parquet', structure);
 }
 
-/** Settings of ClickHouse by name. */
 export type EngineSettings = Readonly<Record<string, string | number>>;
 
-/** A SETTINGS clause. */
 export function formatSettings(settings: EngineSettings): string {
   const each = Object.entries(settings).map(
     ([name, value]) => `${name} = ${typeof value === 'number' ? value : quoteString(value)}`,

@@ -43,7 +43,6 @@ export interface TurnLimits {
   readonly prepare?: ((engine: PooledEngine) => Promise<void>) | undefined;
 }
 
-/** Runs the statements of one slot. */
 export interface Lane {
   readonly state: object;
   /** Runs one statement to its end. @param format absent: it returns no rows @param signal the task is over */
@@ -52,7 +51,6 @@ export interface Lane {
   settle(idle: Promise<void>): Promise<void>;
 }
 
-/** The lanes of a pool. */
 export interface Lanes {
   /** The lane of a slot; one that has died is replaced. @throws EngineFault */
   open(slot: number): Promise<Lane>;
@@ -69,31 +67,26 @@ interface Waiter {
 export class EnginePool {
   /** Engines that can work concurrently. */
   readonly size: number;
-  readonly #maxWaiting: number;
-  readonly #prepare: TurnLimits['prepare'];
+  readonly #limits: TurnLimits;
   readonly #lanes: Lanes;
   /** By slot: its owner. */
   readonly #holders: (string | undefined)[];
-  /** In order of arrival. */
   #queue: Waiter[] = [];
   /** Running tasks, by what aborts each. */
   readonly #running = new Map<AbortController, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor({ size, maxWaiting, prepare }: TurnLimits, lanes: Lanes) {
-    this.size = size;
-    this.#maxWaiting = maxWaiting;
-    this.#prepare = prepare;
+  constructor(limits: TurnLimits, lanes: Lanes) {
+    this.size = limits.size;
+    this.#limits = limits;
     this.#lanes = lanes;
-    this.#holders = Array.from({ length: size }, () => undefined);
+    this.#holders = Array.from({ length: limits.size }, () => undefined);
   }
 
-  /** Engines in use. */
   get running(): number {
     return this.#holders.filter((owner) => owner !== undefined).length;
   }
 
-  /** Tasks that wait for an engine. */
   get waiting(): number {
     return this.#queue.length;
   }
@@ -136,7 +129,7 @@ export class EnginePool {
     const lane = await this.#lanes.open(slot);
     const { engine, end } = beginTask(lane);
     const task = async () => {
-      await this.#prepare?.(engine);
+      await this.#limits.prepare?.(engine);
       return await act(engine);
     };
     try {
@@ -161,7 +154,7 @@ export class EnginePool {
       signal.addEventListener('abort', leave, { signal: over.signal });
       this.#queue.push(waiter);
       this.#giveOut();
-      if (this.#queue.length > this.#maxWaiting) this.#refuseOne();
+      if (this.#queue.length > this.#limits.maxWaiting) this.#refuseOne();
     });
     return await taking.finally(() => over.abort());
   }

@@ -6,7 +6,6 @@
 import { type DropType, TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { quoteIdentifier } from './literal.ts';
 
-/** A column whose values are hashed. */
 export interface HashedColumn {
   readonly name: string;
   readonly type: DropType;
@@ -30,7 +29,6 @@ export function valueHashSql(columns: readonly HashedColumn[]): string {
   return `toString(sum(${rowValueHashSql(columns)}))`;
 }
 
-/** The hash of one row's id. */
 export function rowIdHashSql(): string {
   return `cityHash64(${textOf('id')})`;
 }

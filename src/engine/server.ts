@@ -27,7 +27,6 @@ interface ServerOptions {
 }
 
 interface SendOptions {
-  /** Settings of this statement alone. */
   readonly settings?: EngineSettings | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -197,20 +196,13 @@ async function* readResult(result: Readable): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** The features of a server, and the rights of its user: it is asked itself, so that builds with fewer of them are recognized. */
-export interface Capabilities {
-  /** As the server writes it, e.g. `24.8.4.13`. */
-  readonly version: string;
-  /** Names of all settings: any other setting makes a statement fail. */
-  readonly settings: ReadonlySet<string>;
-  /** Names of all functions and their aliases, as the server writes them. */
-  readonly functions: readonly string[];
-  /** 0: may write; 1: may read and change no setting; 2: may read and change settings, except this one. */
-  readonly readonly: 0 | 1 | 2;
-}
+export type Capabilities = Readonly<Awaited<ReturnType<typeof readCapabilities>>>;
 
-/** @throws EngineFault */
-export async function readCapabilities(engine: Pick<PooledEngine, 'rows'>): Promise<Capabilities> {
+/**
+ * The features of a server, and the rights of its user: it is asked itself, so that builds with fewer of them are
+ * recognized. @throws EngineFault
+ */
+export async function readCapabilities(engine: Pick<PooledEngine, 'rows'>) {
   const [server] = await engine.rows<{ version: string }>('SELECT version() AS version');
   const settings = await engine.rows<{ name: string; value: string }>('SELECT name, value FROM system.settings');
   const functions = await engine.rows<{ name: string }>('SELECT name FROM system.functions');
@@ -218,9 +210,13 @@ export async function readCapabilities(engine: Pick<PooledEngine, 'rows'>): Prom
   if (server === undefined || (level !== 0 && level !== 1 && level !== 2))
     throw new EngineFault(0, 'the server does not report its version or its setting `readonly`: is it ClickHouse?');
   return {
+    /** As the server writes it, e.g. `24.8.4.13`. */
     version: server.version,
+    /** Names of all settings: any other setting makes a statement fail. */
     settings: new Set(settings.map(({ name }) => name)),
+    /** Names of all functions and their aliases, as the server writes them. */
     functions: functions.map(({ name }) => name),
+    /** 0: may write; 1: may read and change no setting; 2: may read and change settings, except this one. */
     readonly: level,
   };
 }
@@ -235,7 +231,6 @@ export function isTooOld(version: string, oldest = OLDEST_VERSION): boolean {
   return major < oldestMajor || (major === oldestMajor && minor < oldestMinor);
 }
 
-/** Keeps only the settings that the server knows. */
 export function keepKnown<Value>(
   settings: Readonly<Record<string, Value>>,
   capabilities: Pick<Capabilities, 'settings'>,

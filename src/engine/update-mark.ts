@@ -29,7 +29,6 @@ export function isUpdateMark(text: string): boolean {
   return !text.startsWith(SUM) || /^\d{1,20}$/.test(text.slice(SUM.length));
 }
 
-/** The mark of two cells together. */
 export function mergeUpdateMarks(a: string, b: string): string {
   if (a.startsWith(SUM) && b.startsWith(SUM)) return `${SUM}${BigInt.asUintN(WORD_BITS, readSum(a) + readSum(b))}`;
   return a > b ? a : b;

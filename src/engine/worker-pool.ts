@@ -23,9 +23,7 @@ export interface WorkerCommand {
 
 /** `size` is the number of processes. Each takes about 200 MB, and more while it works. */
 export interface WorkerPoolOptions extends TurnLimits {
-  /** How to start one engine process. */
   readonly command: WorkerCommand;
-  /** Folder with a subfolder for each process. */
   readonly folder: string;
   /** Maximum size of a result, bytes. */
   readonly maxResultBytes: number;
@@ -98,7 +96,6 @@ export async function openWorkerPool(options: WorkerPoolOptions): Promise<Engine
   }
 }
 
-/** Removes the files of ended processes. */
 async function remove(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 3 });
 }

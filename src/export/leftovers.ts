@@ -11,7 +11,7 @@ import { countOf } from '../core/units.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
 import type { ExportRun } from '../run/run.ts';
 import { mendFiles } from '../seal/mend.ts';
-import { clearSpools } from '../stage/intake.ts';
+import { clearSpool } from '../stage/intake.ts';
 import { attempt } from '../store/identity.ts';
 
 /** Each takes a download of its drop, and expiring dates must not wait longer. The next runs do the rest. */
@@ -50,7 +50,7 @@ export async function removeLocalLeftovers(
   { state, engine, clock }: Pick<ExportRun, 'state' | 'engine' | 'clock'>,
   newest: string | undefined,
 ): Promise<void> {
-  await clearSpools(engine);
+  await clearSpool(engine);
   const kept = newest === undefined ? undefined : basename(state.drop(newest));
   for (const name of await readdir(state.drops).catch(() => [])) {
     if (name !== kept) await rm(join(state.drops, name), { recursive: true, force: true });

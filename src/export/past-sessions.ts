@@ -96,7 +96,7 @@ export async function findNewNulls(
     const share = found(column);
     const usual = Math.max(0, ...past.map((other) => shareOf(other, column)));
     const before = past.length === 0 ? '' : `, before ${usual === 0 ? 'none' : percent(usual)}`;
-    const says = `${percent(share)} of "${column}" are null (${formatCount(share * day.rows)} of ${formatCount(day.rows)})${before}`;
+    const says = `${percent(share)} of rows have no ${column} (${formatCount(share * day.rows)} of ${formatCount(day.rows)})${before}`;
     return { about: 'nulls', column, found: share, usual, says };
   });
   const sessions = past.map(({ date }) => date);

@@ -9,8 +9,8 @@
  * that is unknown, or not above 0 (which no long option has), counts as 0.
  *
  * Zero gamma is by S. Perfiliev, "How to Calculate Gamma Exposure (GEX) and Zero Gamma Level": 60 prices from 0.8 S to 1.2 S,
- * Black-Scholes gamma with r = q = 0, T = business days / 262 (0 taken as 1), linear interpolation between the first
- * two neighboring prices whose signs differ. Excluded: expired contracts, and those without an implied volatility or
+ * Black-Scholes gamma with r = q = 0, T = business days / 262 (0 taken as 1), linear interpolation between two
+ * neighboring prices whose signs differ. Perfiliev takes the first such pair; we take the nearest to the spot. Excluded: expired contracts, and those without an implied volatility or
  * open interest.
  */
 
@@ -127,7 +127,7 @@ export const PRICE_LEVELS: readonly number[] = Array.from(
 );
 
 /**
- * The lowest price of the range at which net exposure changes its sign, interpolated, dollars; null if it does not. A price
+ * The prices of the range at which net exposure changes its sign, interpolated, dollars: the nearest to the spot first. A price
  * at which it is exactly 0 has no sign and is skipped.
  *
  * With `a = 1 / (sigma sqrt(T))`, a contract's exposure at the price P is
@@ -136,17 +136,18 @@ export const PRICE_LEVELS: readonly number[] = Array.from(
  * @param spot price of the underlying, dollars, above 0
  * @param date date of the chain, YYYY-MM-DD, from which time to expiration is counted
  */
-export function computeZeroGamma(spot: number, date: string, contracts: Iterable<OptionContract>): number | null {
+export function listZeroGammas(spot: number, date: string, contracts: Iterable<OptionContract>): readonly number[] {
   const terms = listTerms(date, contracts);
+  const found: number[] = [];
   let last: readonly [price: number, net: number] | undefined;
   for (const level of PRICE_LEVELS) {
     const price = spot * level;
     const net = sumTerms(terms, Math.log(price)) * price;
     if (net === 0) continue;
-    if (last && last[1] < 0 !== net < 0) return last[0] + ((price - last[0]) * last[1]) / (last[1] - net);
+    if (last && last[1] < 0 !== net < 0) found.push(last[0] + ((price - last[0]) * last[1]) / (last[1] - net));
     last = [price, net];
   }
-  return null;
+  return found.sort((a, b) => Math.abs(a - spot) - Math.abs(b - spot) || a - b);
 }
 
 /** Three numbers per contract, in this order: signed weight `OI x a`, slope `a`, offset `b`. */

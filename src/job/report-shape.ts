@@ -142,11 +142,6 @@ export const reportSchema = z
       z.union([nameSchema, z.literal('off')]),
       `Dataset of option chains in the same store: GEX, DEX, zero gamma and walls are then of the whole chain. \`off\`: of traded contracts only. Default: ${USUAL_CHAIN}, if it is sealed.`,
     ),
-    zero_gamma: usual(
-      z.enum(['keep-expiring', 'drop-expiring']),
-      'keep-expiring',
-      'Whether zero gamma counts contracts that expire this date, with a time of 1/262 years. Default: keep-expiring.',
-    ),
     attach: optional(
       z.array(z.enum(['csv', 'parquet', 'pdf'])),
       'Attached files: the tables as CSV or Parquet, the report as PDF.',
@@ -195,15 +190,13 @@ export const reportSchema = z
       if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
   })
   .transform(({ subject, title, accent, sections = null, note, logo, templates, ...report }) => {
-    const { chain, link, zero_gamma: zeroGamma, on_empty: onEmpty, datasets = [], attach = [], ...rest } = report;
+    const { chain, link, on_empty: onEmpty, datasets = [], attach = [], ...rest } = report;
     const { attach_limit: attachLimitBytes = USUAL_ATTACH_BYTES, correct_above: correctionThreshold, ...same } = rest;
     return {
       ...camelCase(same),
       ...{ datasets, attach, attachLimitBytes, correctionThreshold },
       /** Null: only traded contracts count. `isNamed`: the job names it. */
       chain: chain === 'off' ? null : { dataset: chain ?? USUAL_CHAIN, isNamed: chain !== undefined },
-      /** Whether zero gamma counts contracts that expire on the date. */
-      keepsExpiring: zeroGamma === 'keep-expiring',
       /** Lifetime of a link to the drop; null: no link. */
       linkSeconds: link?.expires ?? null,
       /** Whether a day without trades is mailed. */

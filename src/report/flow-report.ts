@@ -9,14 +9,14 @@ import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
 import { assertColumns, keepRecords, openDropFile, queryRenamed } from './drop-source.ts';
-import type { Drivers, FlowReport, Mover, SealedDrop } from './model.ts';
+import type { Drivers, FlowReport, LeftOutTrade, Mover, SealedDrop } from './model.ts';
 import { queryBesides, queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
 import { queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
-import { buildReportHours, hasWholeSymbols, IS_SWEEP, writeColumns } from './records.ts';
+import { buildReportHours, hasWholeSymbols, IS_SWEEP, nameKnown, writeColumns } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
@@ -45,8 +45,6 @@ export interface FlowOptions {
     | { readonly path: string; readonly location: string; readonly isDegraded?: boolean }
     | null
     | undefined;
-  /** Whether zero gamma counts contracts that expire this date. Default: it does. */
-  readonly keepsExpiring?: boolean | undefined;
 }
 
 /**
@@ -64,7 +62,7 @@ export async function buildFlowReport(
   const { signal } = options;
   const file = openDropFile(engine, drop.path, { signal });
   const columns = await assertColumns(file, drop);
-  const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
+  const { exclusions: left, condition, leftOut, hasGaps, hasUnknownCodes } = await queryExclusions(file);
   assertSealedRows(drop, left.recorded.trades);
   const { date } = drop;
   const { calendar } = options;
@@ -84,14 +82,13 @@ export async function buildFlowReport(
     sharedIds: drop.ids === undefined ? undefined : await querySharedIds(file, source),
   };
   const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), [condition, hours], kept);
-  const keepsExpiring = options.keepsExpiring ?? true;
   const chain = options.chain ?? null;
   const isWhole = hasWholeSymbols(drop.filter);
   const measureSeries = async () => ({
     ...(await queryContracts(beside)),
     ...(isWhole
       ? await queryExposure(beside, {
-          ...{ date, keepsExpiring, families },
+          ...{ date, families },
           focus,
           chain,
           marketStructure: options.marketStructure?.path ?? null,
@@ -114,7 +111,12 @@ export async function buildFlowReport(
         drivers,
         earnings: await queryEarnings(source, columns, listMovers(drivers, sums.movers)),
         biggestTrades: await queryBiggestTrades(source, hasGaps),
-        biggestSweeps: await queryBiggestTrades(source, hasGaps, IS_SWEEP),
+        biggestSweeps: await queryBiggestTrades(source, hasGaps, { isChosen: IS_SWEEP }),
+        biggestLeftOut: leftOut
+          ? await queryBiggestTrades<LeftOutTrade>({ ...file, table: nameKnown(leftOut, merged) }, true, {
+              also: ', record',
+            })
+          : [],
       },
     };
   };
@@ -158,7 +160,7 @@ export async function buildFlowReport(
       chain: chainLocation,
       structure: structureLocation,
       past: history.sessions,
-      exposure: isWhole ? { date, keepsExpiring, families, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
+      exposure: isWhole ? { date, families, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),
   };

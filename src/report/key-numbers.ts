@@ -5,9 +5,10 @@
  * points, ratios as a difference.
  */
 import { formatDate, formatNearDay } from '../core/date-text.ts';
-import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
+import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars, MINUS } from '../core/units.ts';
 import type { Amount } from './amount.ts';
-import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
+import type { SymbolExposure } from './exposure-model.ts';
+import type { Change, Comparison, FlowReport } from './model.ts';
 import { KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
@@ -113,7 +114,7 @@ export function formatFinely(value: number, unit: Unit): string {
   if (unit === 'count') return formatCount(value);
   const size = Math.abs(value);
   const text = size < MILLION ? formatDecimal(size) : `${formatDecimal(size / MILLION, FINE_DIGITS)}M`;
-  return `${value < 0 ? '-' : ''}$${text}`;
+  return `${value < 0 ? MINUS : ''}$${text}`;
 }
 
 function formatChange(latest: number | null, before: number | null, unit: Unit): string {
@@ -135,7 +136,7 @@ function formatChange(latest: number | null, before: number | null, unit: Unit):
 
 function formatSigned(value: number, digits: number): string {
   const text = formatDecimal(value, digits);
-  if (Number(text) === 0) return formatDecimal(0, digits);
+  if (Number(value.toFixed(digits)) === 0) return formatDecimal(0, digits);
   return value > 0 ? `+${text}` : text;
 }
 
@@ -168,11 +169,17 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       field(null, 'unit', 'text'),
       maybe(formatDate(drop.date), 'latest', 'measure'),
       maybe(previousDate === null ? 'Session before' : formatDate(previousDate), 'previous', 'measure'),
+      shown('Change', 'change', 'change', changeOf('previous')),
       maybe(sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`, 'mean', 'measure'),
+      shown('Change', 'change_on_mean', 'change', changeOf('mean')),
       shown(null, 'previous_date', 'date', () => previousDate),
       shown(null, 'mean_sessions', 'count', () => sessions),
     ],
   );
+}
+
+function changeOf(before: 'previous' | 'mean') {
+  return ({ latest, [before]: than }: Change) => (latest === null || than === null ? null : latest - than);
 }
 
 /** Numbers of this date that summaries of earlier days do not contain. */
@@ -185,9 +192,11 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
     ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
     ofToday('Series that traded', 'count', volumeAboveOpenInterest.ofSeries),
     ofToday(`Net GEX per 1%, ${basis}`, 'dollars', exposure.total.netGex),
+    ofToday(`Net GEX per 1% after expiration, ${basis}`, 'dollars', exposure.total.netGexAfter),
     ofToday(`Call GEX per 1%, ${basis}`, 'dollars', exposure.total.callGex),
     ofToday(`Put GEX per 1%, ${basis}`, 'dollars', exposure.total.putGex),
     ofToday(`Net delta, ${basis}`, 'dollars', exposure.total.netDex),
+    ofToday(`Net delta after expiration, ${basis}`, 'dollars', exposure.total.netDexAfter),
     ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
     ofToday('Records in the file', 'count', recorded.trades),
     ofToday('Left out: cancel messages', 'count', cancelMessages.trades),
@@ -213,6 +222,9 @@ function listLevels(lead: SymbolExposure): readonly NumberRow[] {
     of('call wall', lead.callWall),
     of('put wall', lead.putWall),
     of('absolute-gamma strike', lead.absoluteGammaStrike),
+    of('zero gamma after expiration', lead.zeroGammaAfter),
+    of('call wall after expiration', lead.callWallAfter),
+    of('put wall after expiration', lead.putWallAfter),
   ];
 }
 

@@ -5,6 +5,7 @@
  * prints that were cancelled later, and late reports: these are in `Exclusions`, so that nothing disappears.
  */
 import { type Amount, divide } from './amount.ts';
+import type { Exposure, SymbolExposure } from './exposure-model.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 import { field, maybe, type RowOf, shown } from './report-table.ts';
 
@@ -53,6 +54,12 @@ export interface Tally {
   readonly premium: Amount;
 }
 
+/** Records that the sums leave out, and the sentiment of their premium. */
+export interface LeftOut extends Tally {
+  readonly bullish: Amount;
+  readonly bearish: Amount;
+}
+
 /** Counted records with a value that the API's contract lacks: they are in no part that the column decides. */
 export interface UnknownCodes {
   readonly trades: number;
@@ -65,10 +72,10 @@ export interface UnknownCodes {
 export interface Exclusions {
   readonly cancelMessages: Tally;
   /** Prints that a cancel message cancelled. */
-  readonly cancelledPrints: Tally;
+  readonly cancelledPrints: LeftOut;
   /** Cancel messages without a print in the file. */
   readonly unmatchedCancels: number;
-  readonly lateReports: Tally;
+  readonly lateReports: LeftOut;
   /** Of the night or the curb of a session: not in the hours of the report. */
   readonly otherHours: Tally;
   /** Every record of the file, including those left out. */
@@ -240,93 +247,10 @@ export const BIG_TRADE_COLUMNS = [
 /** `time`: wall clock of the exchange, `HH:MM:SS`. A text is empty if the record has none. */
 export type BigTrade = RowOf<typeof BIG_TRADE_COLUMNS>;
 
-/** Gamma and delta exposure. Calls positive, puts negative (see docs/formulas.md); `net` is their sum. */
-export interface ExposureSums {
-  /** Dollars per 1% move of the underlying. */
-  readonly callGex: Amount;
-  readonly putGex: Amount;
-  readonly netGex: Amount;
-  /** Dollars of the underlying: `delta x OI x 100 x S`; a put's delta is negative. */
-  readonly callDex: Amount;
-  readonly putDex: Amount;
-  readonly netDex: Amount;
-  /** Series that traded this date. */
-  readonly contracts: number;
-  /** Series among `contracts` that are not for 100 shares, adjusted or mini: they count as 0. */
-  readonly adjustedContracts: number;
-  /** Other series among `contracts` without a gamma or an open interest: they count as 0. */
-  readonly unknownContracts: number;
-}
+export const LEFT_OUT_COLUMNS = [field('Record', 'record', 'text'), ...BIG_TRADE_COLUMNS];
 
-const GEX_COLUMNS = [
-  maybe('Call GEX', 'callGex', 'dollars'),
-  maybe('Put GEX', 'putGex', 'dollars'),
-  maybe('Net GEX', 'netGex', 'dollars'),
-];
-
-export const STRIKE_COLUMNS = [field('Strike', 'strike', 'price'), ...GEX_COLUMNS];
-
-export type StrikeGex = RowOf<typeof STRIKE_COLUMNS>;
-
-export const EXPIRATION_COLUMNS = [
-  field('Expiration', 'expirationDate', 'date'),
-  ...GEX_COLUMNS,
-  maybe('Share of gamma', 'share', 'fraction', 'share_of_gamma'),
-];
-
-/** `share`: the part of the symbol's gamma that rolls off with it. */
-export type ExpirationGex = RowOf<typeof EXPIRATION_COLUMNS>;
-
-/** A symbol of the ranking. */
-export interface RankedExposure extends ExposureSums {
-  readonly symbol: string;
-  /** Last positive underlying price of the date; null if no record had one: then the sums are 0 and mean nothing. */
-  readonly spot: number | null;
-  /** Whether its series are all of its chain, and not only those that traded. */
-  readonly isWholeChain: boolean;
-  /** Whether the drop of that chain is degraded: it may lack contracts. */
-  readonly isDegradedChain?: boolean | undefined;
-}
-
-/** A symbol with all details. */
-export interface SymbolExposure extends RankedExposure {
-  readonly zeroGamma: number | null;
-  /** Strike with the largest call GEX, the most negative put GEX, and the largest sum of both absolute values. */
-  readonly callWall: number | null;
-  readonly putWall: number | null;
-  readonly absoluteGammaStrike: number | null;
-  /** Strikes near the spot (at most 60), ascending. */
-  readonly strikes: readonly StrikeGex[];
-  /** Ascending, at most 12. */
-  readonly expirations: readonly ExpirationGex[];
-  /** The market-structure endpoint's figures for this date; null if no sealed drop has them. */
-  readonly marketStructure: MarketStructureGex | null;
-}
-
-export interface MarketStructureGex {
-  readonly intradayGex: number;
-  /** Ours minus theirs, as a fraction of the larger absolute value. */
-  readonly difference: Amount;
-  /** A sentence if the difference is large; else empty. */
-  readonly explanation: string;
-}
-
-export interface Exposure {
-  readonly total: ExposureSums;
-  /** Symbols left out because no record had a price of the underlying. */
-  readonly unpricedSymbols: number;
-  /** Records whose price of the underlying is odd beside its neighbors in time, and the first symbols; absent without any. */
-  readonly oddPrices?: { readonly records: number; readonly symbols: readonly string[] } | undefined;
-  /** Largest absolute net exposure first (at most 10). */
-  readonly top: readonly RankedExposure[];
-  /** The detailed symbols: the watchlist's, or without one `lead`. */
-  readonly focus: readonly SymbolExposure[];
-  /**
-   * The symbol of the first screen and the chart: the first with exposure of the watchlist (without one: of SPX and SPY),
-   * else the first of `top`.
-   */
-  readonly lead: SymbolExposure | null;
-}
+/** A print that was cancelled, or a late report: in no number of the day. */
+export type LeftOutTrade = RowOf<typeof LEFT_OUT_COLUMNS>;
 
 /** One symbol of the watchlist; `flow` and `exposure` are null if it did not trade, `unusual` also if it is usual. */
 export interface WatchedSymbol {
@@ -378,6 +302,8 @@ export interface FlowReport {
   readonly biggestTrades: readonly BigTrade[];
   /** Executions of intermarket sweep orders: largest premium first (at most 10). */
   readonly biggestSweeps: readonly BigTrade[];
+  /** Of the records that are left out: largest premium first (at most 10). */
+  readonly biggestLeftOut: readonly LeftOutTrade[];
   /** Largest premium first (at most 10). */
   readonly topContracts: readonly ContractFlow[];
   /** By symbol and expiration, of the symbols of `exposure.focus`. */

@@ -53,6 +53,10 @@ interface NumberRow {
 const SIGNED = `CASE WHEN ${AT_ASK} THEN premium ELSE -premium END`;
 const IS_AGGRESSIVE = `(${AT_ASK} OR ${AT_BID})`;
 
+function sizeOfGex({ callGex, putGex }: NumberSource['exposure']['total']): number {
+  return Math.abs(callGex ?? 0) + Math.abs(putGex ?? 0);
+}
+
 const ROWS = [
   { key: 'trades', name: 'trades', heading: 'Trades', sum: 'records' },
   { key: 'contracts', name: 'contracts', sum: 'size' },
@@ -145,7 +149,17 @@ const ROWS = [
     read: ({ exposure }) => (exposure.total.contracts === 0 ? null : exposure.total.netGex),
     parts: ({ exposure }) => [exposure.total.netGex],
     isCondition: true,
-    scale: ({ exposure }) => Math.abs(exposure.total.callGex ?? 0) + Math.abs(exposure.total.putGex ?? 0),
+    scale: ({ exposure }) => sizeOfGex(exposure.total),
+  },
+  {
+    key: 'netGexAfter',
+    name: 'net_gex_after_expiration',
+    label: 'Net GEX after expiration',
+    unit: 'net',
+    read: ({ exposure }) => (exposure.total.contracts === 0 ? null : exposure.total.netGexAfter),
+    parts: ({ exposure }) => [exposure.total.netGexAfter],
+    isCondition: true,
+    scale: ({ exposure }) => sizeOfGex(exposure.total),
   },
   {
     key: 'unusualSymbols',
@@ -228,7 +242,9 @@ export interface NumberSource {
     readonly changes: { readonly total: { readonly latest: Amount; readonly previous: Amount } };
   };
   readonly exposure: {
-    readonly total: Readonly<Record<'callGex' | 'putGex' | 'netGex', Amount>> & { readonly contracts: number };
+    readonly total: Readonly<Record<'callGex' | 'putGex' | 'netGex' | 'netGexAfter', Amount>> & {
+      readonly contracts: number;
+    };
   };
   readonly unusual: readonly unknown[];
 }

@@ -162,6 +162,11 @@ export function writeColumns(hasGaps: boolean, families: Families | null): strin
   return replaced.length === 0 ? '*' : `* REPLACE (${replaced.join(', ')})`;
 }
 
+/** Records whose premiums can be compared, as a table for the FROM clause. @param families as in `writeColumns` */
+export function nameKnown(table: string, families: Families | null): string {
+  return `(SELECT ${writeColumns(true, families)} FROM ${table})`;
+}
+
 /** Columns that decide which sums a record belongs to, each with the condition for values in the API's contract. */
 export const CODES = [
   ['put_call', "put_call IN ('CALL', 'PUT')"],
@@ -322,13 +327,21 @@ export function buildCountedTable(table: string): string {
   return `(SELECT * FROM ${buildMatchedTable(table)} AS matched WHERE lowest >= level AND ${buildCountedCondition(null)})`;
 }
 
+/** The prints that were cancelled and the late reports, for readers, as a table for the FROM clause: `record` says which. */
+export function buildLeftOutTable(table: string): string {
+  const matched = `(SELECT *, ${writeFate('lowest < level')} AS record FROM ${buildMatchedTable(table)} AS matched)`;
+  return `(SELECT * FROM ${matched} AS fates WHERE record IN ('cancelled print', 'late report'))`;
+}
+
 /**
- * The number and the premium of the records of each fate, for readers.
+ * The number and the premium of the records of each fate, and its sentiment, for readers.
  * @param premium SQL that can be summed @param hours of the report; null: all records are in these
  */
 export function buildFatesQuery(table: string, premium: string, hours: string | null): string {
   const counted = hours === null ? "'counted'" : `CASE WHEN ${hours} THEN 'counted' ELSE 'other hours' END`;
-  return `SELECT ${writeFate('lowest < level', counted)} AS record, count(*) AS trades, sum(${premium}) AS total_premium\nFROM ${buildMatchedTable(table)} AS matched GROUP BY 1 ORDER BY 1`;
+  const side = (sentiment: string) => `sum(CASE WHEN sentiment = '${sentiment}' THEN ${premium} ELSE 0 END)`;
+  return `SELECT ${writeFate('lowest < level', counted)} AS record, count(*) AS trades, sum(${premium}) AS total_premium,
+  ${side('BULLISH')} AS bullish, ${side('BEARISH')} AS bearish\nFROM ${buildMatchedTable(table)} AS matched GROUP BY 1 ORDER BY 1`;
 }
 
 /**

@@ -143,7 +143,7 @@ async function buildPart(part: DigestPart, options: RenderOptions) {
   };
 }
 
-/** A longer table is folded. */
+/** A longer table is folded, but the key numbers. */
 const UNFOLDED_ROWS = 40;
 
 function buildFullView(report: FlowReport, options: ViewOptions) {
@@ -157,7 +157,7 @@ function buildFullView(report: FlowReport, options: ViewOptions) {
         id: table.name,
         title: table.title,
         note: notes[table.name] ?? '',
-        isLong: rows.length > UNFOLDED_ROWS,
+        isLong: rows.length > UNFOLDED_ROWS && table.name !== 'key-numbers',
         columns: columns.map((column) => ({ head: column.heading ?? '', isText: isText(column) })),
         // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
         rows: rows.map((row, at) => row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') }))),
@@ -173,6 +173,8 @@ function buildFullView(report: FlowReport, options: ViewOptions) {
   };
 }
 
+const AT_CLOSE = 'At the close, and after it without the contracts that expired this day.';
+
 /** What a table shows, in a sentence, by its name. */
 function listNotes(report: FlowReport): Readonly<Record<string, string>> {
   const { headline, halfHours, topSymbols, symbolCount, expiries, moneyness, volumeAboveOpenInterest, exposure } =
@@ -186,16 +188,18 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     expirations: describeParts(titled(expiries), headline.total),
     moneyness: describeParts(titled(moneyness), headline.total),
     'biggest-trades': 'Single records: an order that was filled in parts is listed part by part.',
+    'left-out-trades': 'In no other number: late reports, and prints that a cancel message took back.',
     contracts:
       'Open interest is from the morning: if the volume is above it, at least part of the volume opened positions.',
     volatility: `At the money is the strike nearest to the spot, within ${NEAR_MONEY * 100}% of it; the skew is the IV of the put of delta −0.25 less that of the call of delta 0.25; the move is one standard deviation, in dollars. The first ${EXPIRATIONS} expirations. ${describeBasis(exposure.focus, 'IV')}`,
+    'zero-gamma': `Net GEX of these symbols changes its sign at several prices; elsewhere the nearest to the spot is shown. ${AT_CLOSE}`,
     'gex-by-strike': `The ${NEAR_STRIKES} strikes nearest to the spot. ${describeBasis(exposure.focus)}`,
     'gex-by-expiration': `The share of gamma is what rolls off with the expiration. The first ${FIRST_EXPIRATIONS} expirations; later ones have the rest. ${describeBasis(exposure.focus)}`,
     moved:
       `By the difference between bullish and bearish premium. ${describeEarnings(report.earnings, report.drop.date)}`.trim(),
     'biggest-sweeps': 'Single executions of orders that the exchange marks as intermarket sweeps.',
     'unusual-symbols': 'Premium of this day against the mean of the symbol’s own last sessions.',
-    'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. Zero gamma and walls are computed for the watchlist, else for the lead symbol. ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,
+    'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. Zero gamma and walls are computed for the symbol with most premium and the watchlist. ${AT_CLOSE} ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,
     'market-structure': listStructureNotes(report.exposure).join(' '),
   };
 }

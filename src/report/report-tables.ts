@@ -2,19 +2,25 @@
  * The tables of the report and their columns, for the attached files, the page and the PDF. They leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
+
+import {
+  EXPIRATION_COLUMNS,
+  type Exposure,
+  type ExposureLevels,
+  type ExposureSums,
+  type RankedExposure,
+  STRIKE_COLUMNS,
+  type SymbolExposure,
+  type ZeroGamma,
+} from './exposure-model.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
 import {
   BIG_TRADE_COLUMNS,
   CONTRACT_COLUMNS,
   DRIVER_COLUMNS,
-  EXPIRATION_COLUMNS,
-  type Exposure,
-  type ExposureSums,
   type FlowReport,
-  type RankedExposure,
-  STRIKE_COLUMNS,
+  LEFT_OUT_COLUMNS,
   SYMBOL,
-  type SymbolExposure,
   UNUSUAL_COLUMNS,
   VOLATILITY_COLUMNS,
 } from './model.ts';
@@ -31,6 +37,10 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const [expiries, moneyness] = headline.trades === 0 ? [[], []] : [report.expiries, report.moneyness];
   const strikes = focus.flatMap(({ symbol, strikes: own }) => own.map((row) => ({ symbol, ...row })));
   const expirations = focus.flatMap(({ symbol, expirations: own }) => own.map((row) => ({ symbol, ...row })));
+  // Where there is one, the table of exposure has it.
+  const zeros = focus
+    .filter(({ zeroGammas }) => zeroGammas.some(({ place }) => place > 1))
+    .flatMap(({ symbol, zeroGammas }) => zeroGammas.map((row) => ({ symbol, ...row })));
   const compared = focus.filter(({ marketStructure }) => marketStructure !== null);
   return [
     buildKeyNumberTable(report),
@@ -45,9 +55,11 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('moneyness', 'Premium by moneyness', moneyness, listPartColumns('Moneyness')),
     build('biggest-trades', 'Biggest trades', report.biggestTrades, BIG_TRADE_COLUMNS),
     build('biggest-sweeps', 'Biggest sweeps', report.biggestSweeps, BIG_TRADE_COLUMNS),
+    build('left-out-trades', 'Largest trades left out', report.biggestLeftOut, LEFT_OUT_COLUMNS),
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
     build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
     build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),
+    build('zero-gamma', 'Every zero gamma', zeros, ZERO_COLUMNS),
     build('gex-by-strike', 'GEX by strike', strikes, [SYMBOL, ...STRIKE_COLUMNS]),
     build('gex-by-expiration', 'GEX by expiration', expirations, [SYMBOL, ...EXPIRATION_COLUMNS]),
     build('market-structure', 'GEX beside the market-structure endpoint', compared, STRUCTURE_COLUMNS),
@@ -111,18 +123,36 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
   shown('Of', 'basis', 'text', (row) => nameBasis(row)),
   maybe('Spot', 'spot', 'price'),
   shown('Net GEX', 'net_gex', 'dollars', priced('netGex')),
+  shown('After expiration', 'net_gex_after_expiration', 'dollars', priced('netGexAfter')),
   shown('Calls', 'call_gex', 'dollars', priced('callGex')),
   shown('Puts', 'put_gex', 'dollars', priced('putGex')),
   shown('Net delta', 'net_dex', 'dollars', priced('netDex')),
+  shown('Delta after expiration', 'net_dex_after_expiration', 'dollars', priced('netDexAfter')),
   shown(null, 'call_dex', 'dollars', priced('callDex')),
   shown(null, 'put_dex', 'dollars', priced('putDex')),
   field(null, 'contracts', 'count'),
-  shown('Zero gamma', 'zero_gamma', 'price', (row) => row.zeroGamma ?? null),
-  shown('Call wall', 'call_wall', 'price', (row) => row.callWall ?? null),
-  shown('Put wall', 'put_wall', 'price', (row) => row.putWall ?? null),
-  shown('Abs. gamma', 'absolute_gamma_strike', 'price', (row) => row.absoluteGammaStrike ?? null),
+  field(null, 'endedContracts', 'count', 'expiring_contracts'),
+  level('Zero gamma', 'zero_gamma', 'zeroGamma'),
+  level('Zero gamma after', 'zero_gamma_after_expiration', 'zeroGammaAfter'),
+  level('Call wall', 'call_wall', 'callWall'),
+  level('Call wall after', 'call_wall_after_expiration', 'callWallAfter'),
+  level('Put wall', 'put_wall', 'putWall'),
+  level('Put wall after', 'put_wall_after_expiration', 'putWallAfter'),
+  level('Abs. gamma', 'absolute_gamma_strike', 'absoluteGammaStrike'),
   shown(null, 'market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
   shown(null, 'market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
+];
+
+/** Of symbols with details only. */
+function level(heading: string, name: string, key: keyof ExposureLevels) {
+  return shown(heading, name, 'price', (row: Partial<ExposureLevels>) => row[key] ?? null);
+}
+
+const ZERO_COLUMNS: readonly ColumnReader<ZeroGamma & { readonly symbol: string }>[] = [
+  SYMBOL,
+  shown('Of', 'contracts', 'text', ({ isAfter }) => (isAfter ? 'after expiration' : 'at the close')),
+  field('Zero gamma', 'zeroGamma', 'price'),
+  field('From the spot', 'place', 'count'),
 ];
 
 /** Our exposure beside that of the market-structure endpoint. */

@@ -2,7 +2,8 @@
  * A made-up day, for checking a job's own templates without data. Pure. Its symbol looks like markup: a template that prints
  * it unescaped is found.
  */
-import type { BigTrade, Driver, Exposure, FlowReport, SymbolExposure, SymbolFlow } from './model.ts';
+import type { Exposure, SymbolExposure } from './exposure-model.ts';
+import type { BigTrade, Driver, FlowReport, SymbolFlow } from './model.ts';
 import { forCompared, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
 
 /** An element that no template has. */
@@ -10,6 +11,9 @@ export const SAMPLE_MARKUP = '<sample-markup>';
 
 /** The part of the market that the sample of a filtered day has. */
 export const SAMPLE_FILTER = 'sample_filter = 1';
+
+/** What is unlike other days in that sample. */
+export const SAMPLE_DOUBT = 'a sample of a doubt';
 
 /** The net GEX of the sample, as it is printed. */
 export const SAMPLE_GEX = '$50.0M';
@@ -31,6 +35,7 @@ export function buildSampleDay(dataset: string): FlowReport {
     ...{ symbol: SYMBOL, right: 'puts', expirationDate: '2026-01-16', premium: 2e8, bullish: 2e7, bearish: 1.4e8 },
   };
   const tally = { trades: 41, premium: 1_310_000 };
+  const sided = { ...tally, bullish: 900_000, bearish: 100_000 };
   return {
     ...{ kind: 'flow', job: 'sample', createdAt: `${DATE}T21:32:00.000Z` },
     drop: {
@@ -40,7 +45,7 @@ export function buildSampleDay(dataset: string): FlowReport {
     },
     headline: day,
     exclusions: {
-      ...{ cancelMessages: tally, cancelledPrints: tally, unmatchedCancels: 2, lateReports: tally, otherHours: tally },
+      ...{ cancelMessages: tally, cancelledPrints: sided, unmatchedCancels: 2, lateReports: sided, otherHours: tally },
       ...{ recorded: { trades: 812_468, premium: 1_243_930_000 }, unknownCodes: [] },
     },
     besides: { overnight: tally, curb: tally },
@@ -58,6 +63,7 @@ export function buildSampleDay(dataset: string): FlowReport {
     earnings: [{ symbol: SYMBOL, day: '2026-01-21' }],
     biggestTrades: [sampleTrade()],
     biggestSweeps: [sampleTrade()],
+    biggestLeftOut: [{ record: 'late report', ...sampleTrade() }],
     topContracts: [
       {
         ...{ symbol: SYMBOL, contract: `${SYMBOL} 2026-01-16 600 C`, trades: 12, volume: 5_000, openInterest: 4_000 },
@@ -93,7 +99,7 @@ export function buildSampleDay(dataset: string): FlowReport {
 export function buildDoubtfulDay(dataset: string): FlowReport {
   const day = buildSampleDay(dataset);
   const drop = { ...day.drop, revision: 2, degraded_reason: 'a sample', filter: SAMPLE_FILTER };
-  return { ...day, drop: { ...drop, condition: 'degraded', doubts: ['a sample of a doubt'] } };
+  return { ...day, drop: { ...drop, condition: 'degraded', doubts: [SAMPLE_DOUBT] } };
 }
 
 /** A day without a trade. */
@@ -140,12 +146,30 @@ function samplePremium(total: number, trades: number): Premium {
 }
 
 function sampleExposure(): Exposure {
-  const sums = { callGex: 9e7, putGex: -4e7, netGex: 5e7, callDex: 3e9, putDex: -2e9, netDex: 1e9 };
-  const strikes = [590, 600, 610].map((strike) => ({ strike, callGex: 3e7, putGex: -1e7, netGex: 2e7 }));
+  const sums = {
+    callGex: 9e7,
+    putGex: -4e7,
+    netGex: 5e7,
+    callDex: 3e9,
+    putDex: -2e9,
+    netDex: 1e9,
+    netGexAfter: 2e7,
+    netDexAfter: 8e8,
+  };
+  const strikes = [590, 600, 610].map((strike) => ({
+    strike,
+    callGex: 3e7,
+    putGex: -1e7,
+    netGex: 2e7,
+    netGexAfter: 1e7,
+  }));
   const lead: SymbolExposure = {
     ...sums,
-    ...{ symbol: SYMBOL, spot: 601.5, isWholeChain: false, contracts: 900, adjustedContracts: 0, unknownContracts: 0 },
+    ...{ symbol: SYMBOL, spot: 601.5, isWholeChain: false },
+    ...{ contracts: 900, endedContracts: 90, adjustedContracts: 0, unknownContracts: 0 },
     ...{ zeroGamma: 596.09, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
+    ...{ zeroGammaAfter: 598, callWallAfter: 610, putWallAfter: 590 },
+    zeroGammas: [{ isAfter: false, zeroGamma: 596.09, place: 1 }],
     expirations: [{ expirationDate: '2026-01-16', callGex: 9e7, putGex: -4e7, netGex: 5e7, share: 0.31 }],
     marketStructure: { intradayGex: 6e7, difference: -0.16, explanation: 'A sample.' },
   };

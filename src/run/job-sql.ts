@@ -32,7 +32,6 @@ export async function readSourceSql(
   }
 }
 
-/** The fault with file, line and key of the SQL. */
 async function locateSqlFault(file: string, key: 'where' | 'sql', message: string, hint?: string): Promise<Fault> {
   const { locateFault } = await import('../job/parse.ts');
   const text = await readFile(file, 'utf8').catch(() => '');

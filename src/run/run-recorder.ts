@@ -121,7 +121,6 @@ async function beginRecord(env: RunEnv, { name: job }: Job, command: RunCommand)
     await history.write(record).catch(() => undefined); // The run's own result stands.
   }
 
-  /** What the record has of the run as it is now. */
   function readTotals(): Partial<RunRecord> {
     if (!progress) return {};
     const { pages, rows, splits, date, phase, window, ...totals } = progress.totals.read();

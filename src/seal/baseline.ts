@@ -257,7 +257,7 @@ function findNulls(today: DayShape, past: readonly DayShape[], allowed: number):
     const found = shareOf(today, column);
     const expected = median(past.map((day) => shareOf(day, column)));
     if (found - expected <= allowed) return [];
-    const says = `${formatPercent(found)} of "${column}" are null, usually ${formatPercent(expected)}`;
+    const says = `${formatPercent(found)} of rows have no ${column}, usually ${formatPercent(expected)}`;
     return [{ about: 'nulls', column, found, usual: expected, says }];
   });
 }

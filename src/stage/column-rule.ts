@@ -8,7 +8,6 @@ import { INSTANT_DIGITS } from '../engine/column-types.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 
-/** The context of a column: its job, and the date of the rows. */
 export interface RuleContext {
   readonly job: Pick<Job, 'source'>;
   readonly date: string;

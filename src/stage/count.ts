@@ -33,7 +33,6 @@ interface StagedRow<Key> {
 }
 
 export interface CountOptions {
-  /** Count only rows of this symbol. */
   readonly symbol?: string | undefined;
   /** Columns whose values are hashed, beside the ids; if absent, nothing is hashed. */
   readonly hashed?: readonly HashedColumn[] | undefined;
@@ -48,7 +47,6 @@ export function secondKey({ source }: Job, date: string): string {
   return secondOfDateSql(quoteIdentifier(timeColumn), quoteString(date), grainSeconds);
 }
 
-/** SQL key of a cell of an axis. */
 export function cellKey(job: Job, date: string, axis: Axis): string {
   return axis === 'symbol' ? 'symbol' : secondKey(job, date);
 }
@@ -95,7 +93,6 @@ export async function countStaged<Key extends number | string>(
   return totals;
 }
 
-/** The update mark and the sums of hashes of the rows of a key. */
 function selectSums(source: Job['source'], hashed: readonly HashedColumn[] | undefined): readonly string[] {
   const byId = source.kind === 'rows';
   const hasUpdates = byId && source.columns.some(({ name }) => name === 'updated_timestamp');

@@ -26,9 +26,9 @@ export function findSpool(engine: Engine, name = ''): string {
   return join(engine.folder, 'pages', name);
 }
 
-/** Removes all pages that killed processes were about to load, also of dates that are never opened again. */
-export async function clearSpools(engine: Engine): Promise<void> {
-  await rm(findSpool(engine), { recursive: true, force: true });
+/** Removes pages that a killed process was about to load: of a stage, or of all, also of dates that are never opened again. */
+export async function clearSpool(engine: Engine, name?: string): Promise<void> {
+  await rm(findSpool(engine, name), { recursive: true, force: true });
 }
 
 /** Lets the engine read bytes as a file. @param use given its path; the file is removed afterwards */
@@ -52,73 +52,64 @@ interface WaitingPage {
   readonly settle: { resolve(): void; reject(error: unknown): void };
 }
 
-export class Intake {
-  readonly #engine: Engine;
-  readonly #folder: string;
-  readonly #insertSql: (path: string, window: string) => Promise<string>;
-  readonly #waiting: WaitingPage[] = [];
-  #isLoading = false;
+/** As `insertPages`. */
+type InsertSql = (path: string, window: string) => Promise<string>;
 
-  /** @param folder for the spooled pages; emptied by `clear` @param insertSql as `insertPages` */
-  constructor(engine: Engine, folder: string, insertSql: (path: string, window: string) => Promise<string>) {
-    this.#engine = engine;
-    this.#folder = folder;
-    this.#insertSql = insertSql;
-  }
-
-  /** Returns when the rows are staged. @throws EngineFault if they are not, because of this page or the machine */
-  async put(window: string, data: Uint8Array): Promise<void> {
-    await withSpooled(this.#folder, withoutBrackets(data), async (path) => {
+/**
+ * @param folder for the spooled pages
+ * @returns stages a page: when it resolves, its rows are staged. It throws EngineFault if they are not, because of this page
+ *   or the machine
+ */
+export function createIntake(engine: Engine, folder: string, insertSql: InsertSql) {
+  const waiting: WaitingPage[] = [];
+  let isLoading = false;
+  return async (window: string, data: Uint8Array): Promise<void> => {
+    await withSpooled(folder, withoutBrackets(data), async (path) => {
       await new Promise<void>((resolve, reject) => {
-        this.#waiting.push({ window, file: basename(path), bytes: data.byteLength, settle: { resolve, reject } });
-        void this.#loadAll();
+        waiting.push({ window, file: basename(path), bytes: data.byteLength, settle: { resolve, reject } });
+        void loadAll();
       });
     });
-  }
+  };
 
-  /** Removes files that a killed process left behind. */
-  async clear(): Promise<void> {
-    await rm(this.#folder, { recursive: true, force: true });
-  }
-
-  async #loadAll(): Promise<void> {
-    if (this.#isLoading) return;
-    this.#isLoading = true;
-    while (this.#waiting.length > 0) await this.#loadGroup(this.#waiting.splice(0, this.#countGroup()));
-    this.#isLoading = false;
+  async function loadAll(): Promise<void> {
+    if (isLoading) return;
+    isLoading = true;
+    while (waiting.length > 0) await loadGroup(waiting.splice(0, countGroup()));
+    isLoading = false;
   }
 
   /** Number of waiting pages for the next insert: at least one, however large it is. */
-  #countGroup(): number {
+  function countGroup(): number {
     let bytes = 0;
-    const fits = this.#waiting.findIndex((page, index) => {
+    const fits = waiting.findIndex((page, index) => {
       bytes += page.bytes;
       return index === MAX_GROUP_PAGES || (index > 0 && bytes > MAX_GROUP_BYTES);
     });
-    return fits === -1 ? this.#waiting.length : fits;
+    return fits === -1 ? waiting.length : fits;
   }
 
   /** Never throws: each page of the group gets its own outcome. */
-  async #loadGroup(group: readonly WaitingPage[]): Promise<void> {
+  async function loadGroup(group: readonly WaitingPage[]): Promise<void> {
     try {
-      await this.#load(group);
+      await load(group);
       for (const { settle } of group) settle.resolve();
     } catch (error) {
       if (group.length === 1 || !isAboutData(error)) {
         for (const { settle } of group) settle.reject(error);
         return;
       }
-      for (const page of group) await this.#loadGroup([page]);
+      for (const page of group) await loadGroup([page]);
     }
   }
 
-  async #load(pages: readonly WaitingPage[]): Promise<void> {
+  async function load(pages: readonly WaitingPage[]): Promise<void> {
     const files = pages.map(({ file }) => file);
-    const path = join(plainPath(this.#folder), files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
+    const path = join(plainPath(folder), files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
     const list = (texts: readonly string[]) => `[${texts.map(quoteString).join(', ')}]`;
     const window = `transform(_file, ${list(files)}, ${list(pages.map((page) => page.window))})`;
-    const sql = await this.#insertSql(path, window);
-    await this.#engine.command(`${sql} SETTINGS ${READ_SETTINGS}, ${ONE_PART}`);
+    const sql = await insertSql(path, window);
+    await engine.command(`${sql} SETTINGS ${READ_SETTINGS}, ${ONE_PART}`);
   }
 }
 

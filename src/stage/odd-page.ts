@@ -69,7 +69,6 @@ export function listExtraFields({ source }: RuleContext['job'], names: readonly 
     .map((name) => ({ name, column: name === '' || name.startsWith('_') ? `field${name}` : name }));
 }
 
-/** What `describe` finds. */
 export interface OddRows {
   /** Rows of the page as the engine sees them; those judged; and those of them that are bad. */
   readonly rows: number;
@@ -85,18 +84,14 @@ export interface OddRows {
 export class OddPage {
   readonly #stage: StagedTable;
   readonly #window: string;
-  readonly #fields: readonly string[];
-  readonly #path: string;
   /** Quoted names of temporary tables. */
   readonly rows: string;
   readonly odd: string;
 
-  /** @param path of the file with the page @param window text @param odd name for its tables */
-  constructor(stage: StagedTable, window: string, { firstRow = {} }: JsonRows, path: string, odd: string) {
+  /** @param window text @param odd name for its tables */
+  constructor(stage: StagedTable, window: string, odd: string) {
     this.#stage = stage;
     this.#window = window;
-    this.#fields = Object.keys(firstRow);
-    this.#path = path;
     this.rows = quoteIdentifier(`${odd}_rows`);
     this.odd = quoteIdentifier(odd);
   }
@@ -106,10 +101,10 @@ export class OddPage {
     return text === '' ? this.#window.split(' ')[0] : text;
   }
 
-  /** Splits the page into rows. */
-  load(): string {
-    const isPlain = matches('row', plainRow(this.#stage, this.#fields));
-    return `CREATE TEMPORARY TABLE ${this.rows} ENGINE = Memory AS SELECT row, ${isPlain} AS is_plain FROM ${localFile(this.#path, 'JSONAsString', 'row String')}`;
+  /** Splits the page into rows. @param path of the file with it @param fields of its first row */
+  load(path: string, fields: readonly string[]): string {
+    const isPlain = matches('row', plainRow(this.#stage, fields));
+    return `CREATE TEMPORARY TABLE ${this.rows} ENGINE = Memory AS SELECT row, ${isPlain} AS is_plain FROM ${localFile(path, 'JSONAsString', 'row String')}`;
   }
 
   /**
@@ -203,7 +198,6 @@ export class OddPage {
       SELECT ${[window, 'k', 'c', 'r', 'n', 'p', 'e', 'b', ...keys.map((_, index) => `ks[${index + 1}]`)].join(', ')} FROM (${lines} UNION ALL ${page})`;
   }
 
-  /** Stages the good rows. */
   insert(fields: readonly ExtraField[]): string {
     const { table, job } = this.#stage;
     const { columns } = job.source;
@@ -253,11 +247,7 @@ const BACKSLASH = 0x5c;
 const STRANGE_ESCAPE = /\\(?:[^"\\/bfnrtu]|u(?![0-9a-fA-F]{4})|u[dD][89a-fA-F])/;
 
 /** A name that needs no escapes, and that the engine has no column of its own for. */
-const PLAIN_NAME = /^[A-Za-z][\w.-]*$/;
-
-function isPlainName(name: string): boolean {
-  return PLAIN_NAME.test(name);
-}
+const isPlainName = (name: string) => /^[A-Za-z][\w.-]*$/.test(name);
 
 /** What the rows of a page have in common. @throws SyntaxError if it is not an array of objects */
 function readShape({ data, shape }: JsonRows): RowShape {
@@ -277,7 +267,8 @@ export function isPlainPage({ source }: Pick<Job, 'source'>, page: JsonRows): bo
   const { fractions, texts, hasNested } = readShape(page);
   if (!isUtf8(data)) return false;
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-  if (bytes.includes(BACKSLASH) && STRANGE_ESCAPE.test(withoutPairs(bytes))) return false;
+  // Without escaped backslashes, of which the second would look like the start of an escape.
+  if (bytes.includes(BACKSLASH) && STRANGE_ESCAPE.test(bytes.toString('latin1').replaceAll('\\\\', ''))) return false;
   if (hasNested) return false;
   const names = Object.keys(firstRow);
   if (!names.every(isPlainName)) return false;
@@ -289,11 +280,6 @@ export function isPlainPage({ source }: Pick<Job, 'source'>, page: JsonRows): bo
     const place = places.get(name);
     return place !== undefined && !(type === 'int32' && (fractions.has(place) || texts[place]));
   });
-}
-
-/** Removes escaped backslashes, so that the second one does not look like the start of an escape. */
-function withoutPairs(bytes: Buffer): string {
-  return bytes.toString('latin1').replaceAll('\\\\', '');
 }
 
 /** Requires every column in the rows; the error lists missing and present fields. @throws Fault `PAGE_REFUSED` */
@@ -316,9 +302,11 @@ export function assertColumns(
 
 export function refusePage(date: string, window: string, page: JsonRows, cause: unknown): Fault {
   const head = Buffer.from(page.data.subarray(0, SHOWN_BYTES)).toString('utf8');
+  // Without the engine's stack of functions.
+  const [reason = ''] = describeError(cause).split(/: while executing|\n/);
   return new Fault(
     'PAGE_REFUSED',
-    `${date} ${window}: the answer's rows do not fit the columns: ${firstLine(cause)}; it begins ${head}`,
+    `${date} ${window}: the answer's rows do not fit the columns: ${reason}; it begins ${head}`,
     {
       cause,
       hint: 'This page was not kept. If the API has changed a type, report it; otherwise run again.',
@@ -330,9 +318,4 @@ export function refusePage(date: string, window: string, page: JsonRows, cause: 
 export function describeBadRow(column: string, reason: string, row: string): string {
   const what = column === '' ? `a row ${reason}` : `"${column}" ${reason}`;
   return `${what}: ${Buffer.from(row).subarray(0, SHOWN_BYTES).toString('utf8')}`;
-}
-
-/** The engine's message without its stack of functions. */
-function firstLine(error: unknown): string {
-  return describeError(error).split(/: while executing|\n/)[0] ?? '';
 }

@@ -8,16 +8,14 @@
 import { Fault } from '../core/errors.ts';
 import { formatCount, formatDollars } from '../core/units.ts';
 import { isNullMark } from '../engine/column-types.ts';
-import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { readNumber } from '../engine/passes.ts';
-import type { Job, JobColumn, JobRows } from '../job/job.ts';
-import { WINDOW_COLUMN } from './stage-table.ts';
+import type { Job, JobRows } from '../job/job.ts';
+import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
 /** Rows by the text that names a window. */
 export type StagedPages = readonly { readonly window: string; readonly rows: number }[];
 
-/** Bad rows with the same column and reason. */
 interface BadRowCount {
   /** Empty if the row as a whole is bad. */
   readonly column: string;
@@ -25,7 +23,6 @@ interface BadRowCount {
   readonly rows: number;
 }
 
-/** The quarantined rows of a date, and its rewritten values. */
 export interface Quarantine {
   readonly rows: number;
   /** Their distinct ids that no row of the stage has. */
@@ -109,26 +106,21 @@ function describeReason({ column, reason, rows }: BadRowCount): string {
   return `${formatCount(rows)} ${column === '' ? '' : `"${column}" `}${reason}`;
 }
 
-/** @param examples each names a window and its error @param isAll whether no row is good, as far as is known */
-export function tooManyBadRows(
-  { file, rows: { maxBad } }: Pick<Job, 'file' | 'rows'>,
-  date: string,
-  {
-    found,
-    allowed,
-    examples,
-    isAll,
-  }: {
-    readonly found: number;
-    readonly allowed: number;
-    readonly examples: readonly string[];
-    readonly isAll: boolean;
-  },
-): Fault {
+interface TooManyRows {
+  readonly found: number;
+  readonly allowed: number;
+  /** Each names a window and its error. */
+  readonly examples: readonly string[];
+  /** Whether no row is good, as far as is known. */
+  readonly isAll: boolean;
+}
+
+export function tooManyBadRows(job: Job, date: string, { found, allowed, examples, isAll }: TooManyRows): Fault {
+  const { file, rows } = job;
   const allBad = `No row can be read, so the API has probably changed the form of a column: tell the provider, or correct \`types\` if the SQL is your own. To keep the rows before they expire, set \`rows.max: 1\` in ${file}: the date is then sealed degraded, with all rows in quarantine.ndjson.`;
   return new Fault(
     'BAD_ROWS',
-    `${date}: ${found} rows are bad, allowed are ${allowed} (rows.max: ${maxBad}); for example ${examples.join('; ')}`,
+    `${date}: ${found} rows are bad, allowed are ${allowed} (rows.max: ${rows.maxBad}); for example ${examples.join('; ')}`,
     {
       hint: isAll
         ? allBad
@@ -141,60 +133,54 @@ export class QuarantineTable {
   /** Quoted name. */
   readonly table: string;
   readonly counted: readonly string[];
-  readonly #engine: Engine;
-  /** Quoted name of the stage's table. */
-  readonly #stage: string;
-  readonly #columns: readonly JobColumn[];
+  readonly #stage: StagedTable;
 
-  /** @param stage name of the stage's table, unquoted */
-  constructor(engine: Engine, job: Pick<Job, 'source'>, stage: string) {
-    this.#engine = engine;
-    this.#stage = quoteIdentifier(stage);
-    this.table = quoteIdentifier(quarantineName(stage));
-    this.counted = listCountedColumns(job);
-    this.#columns = job.source.columns;
+  /** @param name of the stage's table, unquoted */
+  constructor(stage: StagedTable, name: string) {
+    this.#stage = stage;
+    this.table = quoteIdentifier(quarantineName(name));
+    this.counted = listCountedColumns(stage.job);
   }
 
   /** Creates the table if it is missing, and drops entries without a staged page: those of a killed process. */
   async open(): Promise<void> {
     const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
     const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
-    await this.#engine.command(
+    await this.#stage.engine.command(
       `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, premium Nullable(Float64), encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
     );
     if (await this.isEmpty()) return;
-    const torn = await this.#engine.rows<{ name: string }>(
-      `SELECT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'page' AND rows > 0 AND ${WINDOW_COLUMN} NOT IN (SELECT ${WINDOW_COLUMN} FROM ${this.#stage})`,
+    const torn = await this.#stage.engine.rows<{ name: string }>(
+      `SELECT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'page' AND rows > 0 AND ${WINDOW_COLUMN} NOT IN (SELECT ${WINDOW_COLUMN} FROM ${this.#stage.table})`,
     );
     await this.drop(torn.map(({ name }) => name));
   }
 
   /** Rows of each window of the stage, those in quarantine included. */
   async countPages(): Promise<StagedPages> {
-    const found = await this.#engine.rows<{ name: string; n: number }>(
-      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.#stage} GROUP BY name UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name) GROUP BY name ORDER BY name`,
+    const found = await this.#stage.engine.rows<{ name: string; n: number }>(
+      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.#stage.table} GROUP BY name UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.table} GROUP BY name) GROUP BY name ORDER BY name`,
     );
     return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
   }
 
   async isEmpty(): Promise<boolean> {
-    return (await readNumber(this.#engine, `SELECT count() FROM ${this.table}`)) === 0;
+    return (await readNumber(this.#stage.engine, `SELECT count() FROM ${this.table}`)) === 0;
   }
 
-  /** Number of bad rows so far. */
   async countRows(): Promise<number> {
-    return await readNumber(this.#engine, `SELECT countIf(kind = 'bad') FROM ${this.table}`);
+    return await readNumber(this.#stage.engine, `SELECT countIf(kind = 'bad') FROM ${this.table}`);
   }
 
   async drop(windows: readonly string[]): Promise<void> {
     if (windows.length === 0 || (await this.isEmpty())) return;
-    await this.#engine.command(
+    await this.#stage.engine.command(
       `ALTER TABLE ${this.table} DELETE WHERE ${WINDOW_COLUMN} IN (${windows.map(quoteString).join(', ')}) SETTINGS mutations_sync = 2`,
     );
   }
 
   async windows(): Promise<readonly string[]> {
-    const found = await this.#engine.rows<{ name: string }>(
+    const found = await this.#stage.engine.rows<{ name: string }>(
       `SELECT DISTINCT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'bad'`,
     );
     return found.map(({ name }) => name);
@@ -202,7 +188,7 @@ export class QuarantineTable {
 
   async describe(): Promise<Quarantine> {
     if (await this.isEmpty()) return NO_QUARANTINE;
-    const counts = await this.#engine.rows<
+    const counts = await this.#stage.engine.rows<
       Readonly<
         Record<'kind' | 'column' | 'reason', string> & Record<'n' | 'known', number> & { dollars: number | null }
       >
@@ -211,7 +197,7 @@ export class QuarantineTable {
     );
     const of = (wanted: string) => counts.filter(({ kind }) => kind === wanted);
     const reasons = of('bad').map(({ column, reason, n }) => ({ column, reason, rows: Number(n) }));
-    const hasPremium = this.#columns.some(({ name, type }) => name === 'premium' && type === 'double');
+    const hasPremium = this.#stage.job.source.columns.some(({ name, type }) => name === 'premium' && type === 'double');
     const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
     const premium = {
       dollars: sum(of('bad').map(({ dollars }) => dollars ?? 0)),
@@ -232,12 +218,12 @@ export class QuarantineTable {
    * @param hashed columns that are hashed; they are empty for rows in quarantine (see `oddCells`)
    */
   async countedRows(hashed: readonly string[]): Promise<string> {
-    if (await this.isEmpty()) return this.#stage;
+    if (await this.isEmpty()) return this.#stage.table;
     // A null counts in a cell too; only distinct ids ignore nulls, as at the source.
     const textOf = (name: string) =>
       name === 'id' ? `toString(${quoteIdentifier(name)})` : `ifNull(toString(${quoteIdentifier(name)}), '')`;
     const stagedText = (name: string) => {
-      const column = this.#columns.find((one) => one.name === name);
+      const column = this.#stage.job.source.columns.find((one) => one.name === name);
       const isNull = column && isNullMark(column.type, column.oftenNull, quoteIdentifier(name));
       return isNull === undefined || name === 'id' ? textOf(name) : `if(${isNull}, '', ${textOf(name)})`;
     };
@@ -245,7 +231,7 @@ export class QuarantineTable {
     const select = (values: (name: string) => string) =>
       `SELECT ${names.map((name) => `${values(name)} AS ${quoteIdentifier(name)}`).join(', ')}`;
     const bad = select((name) => (this.counted.includes(name) ? textOf(name) : "''"));
-    return `(${select(stagedText)} FROM ${this.#stage} UNION ALL ${bad} FROM ${this.table} WHERE kind = 'bad')`;
+    return `(${select(stagedText)} FROM ${this.#stage.table} UNION ALL ${bad} FROM ${this.table} WHERE kind = 'bad')`;
   }
 
   /**
@@ -257,7 +243,7 @@ export class QuarantineTable {
   async oddCells<Key extends number | string>(key: string, hashed: readonly string[]) {
     const columns = ["''", ...hashed.map(quoteString)].join(', ');
     const texts = this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`);
-    const found = await this.#engine.rows<{ k: Key; q_odd: number; q_mark: number }>(
+    const found = await this.#stage.engine.rows<{ k: Key; q_odd: number; q_mark: number }>(
       `SELECT ${key} AS k, max(q_is_odd) AS q_odd, max(q_is_mark) AS q_mark FROM (SELECT * REPLACE (${texts.join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')}, kind = 'bad' OR (kind = 'changed' AND column IN (${columns})) AS q_is_odd, kind = 'changed' AND column = 'updated_timestamp' AS q_is_mark FROM ${this.table})) GROUP BY k`,
     );
     const cells = (name: 'q_odd' | 'q_mark') => new Set(found.flatMap((cell) => (cell[name] === 1 ? [cell.k] : [])));
@@ -266,20 +252,16 @@ export class QuarantineTable {
 
   /** Writes the bad rows as JSON lines, in an order that depends only on the rows. @throws EngineFault */
   async write(path: string): Promise<void> {
-    await this.#engine.command(
+    await this.#stage.engine.command(
       `SELECT ${WINDOW_COLUMN} AS window, column, reason, encoding, row FROM ${this.table} WHERE kind = 'bad' ORDER BY window, row, column INTO OUTFILE ${quoteString(path)} TRUNCATE FORMAT JSONEachRow SETTINGS output_format_json_escape_forward_slashes = 0`,
     );
-  }
-
-  async discard(): Promise<void> {
-    await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
   }
 
   async #countIds(): Promise<number> {
     if (!this.counted.includes('id')) return 0;
     return await readNumber(
-      this.#engine,
-      `SELECT uniqExact(id) FROM ${this.table} WHERE kind = 'bad' AND id NOT IN (SELECT id FROM ${this.#stage} WHERE id IN (SELECT assumeNotNull(id) FROM ${this.table} WHERE kind = 'bad'))`,
+      this.#stage.engine,
+      `SELECT uniqExact(id) FROM ${this.table} WHERE kind = 'bad' AND id NOT IN (SELECT id FROM ${this.#stage.table} WHERE id IN (SELECT assumeNotNull(id) FROM ${this.table} WHERE kind = 'bad'))`,
     );
   }
 }

@@ -68,7 +68,6 @@ export function readSealedRows({ source }: Pick<Job, 'source'>, { path, extraFie
   return `(SELECT ${columns.join(', ')} FROM ${parquetFile(path)} AS s)`;
 }
 
-/** Counts of the rows of a drop by cell. */
 export async function countSealed(
   engine: Engine,
   job: Job,

@@ -46,17 +46,12 @@ const PREFIX = 'stage__';
 export function stageTableName(job: Job, date: string, origin: string): string {
   const identity = JSON.stringify([origin, job.source, job.drop.dataset, job.drop.sort]);
   const fingerprint = createHash('sha256').update(identity).digest('hex').slice(0, 12);
-  return `${stageTablePrefix(date)}${fingerprint}`;
+  return `${prefixOf(date)}${fingerprint}`;
 }
 
-/** Prefix of the names of all tables of a date; without a date, of all stages. */
-export function stageTablePrefix(date = ''): string {
-  return date === '' ? PREFIX : `${PREFIX}${date.replaceAll('-', '_')}__`;
-}
-
-/** Parses the date from the name of a stage's table. */
-export function parseStageDate(name: string): string {
-  return name.slice(PREFIX.length, PREFIX.length + 'YYYY-MM-DD'.length).replaceAll('_', '-');
+/** Prefix of the names of all tables of a date. */
+function prefixOf(date: string): string {
+  return `${PREFIX}${date.replaceAll('-', '_')}__`;
 }
 
 export function createTableSql(name: string, job: Job): string {
@@ -141,15 +136,18 @@ function isPlainRow(context: RuleContext): string {
 
 /** Dates that have a stage, ascending: all of them, or only those with rows. */
 export async function listStages(engine: Engine, { withRows = false } = {}): Promise<readonly string[]> {
-  const tables = await listStageTables(engine, stageTablePrefix(), withRows ? 1 : 0);
-  return [...new Set(tables.map(parseStageDate))].sort();
+  const tables = await listStageTables(engine, PREFIX, withRows ? 1 : 0);
+  const dates = tables.map((name) => name.slice(PREFIX.length, PREFIX.length + 'YYYY-MM-DD'.length));
+  return [...new Set(dates.map((date) => date.replaceAll('_', '-')))].sort();
 }
 
-/** Drops every stage of a date. */
-export async function discardStages(engine: Engine, date: string): Promise<void> {
-  for (const name of await listStageTables(engine, stageTablePrefix(date))) {
+/** Drops the tables of a date. @param kept but these @returns the names of all that there were */
+export async function discardStages(engine: Engine, date: string, kept: readonly string[] = []) {
+  const names = await listStageTables(engine, prefixOf(date));
+  for (const name of names.filter((one) => !kept.includes(one))) {
     await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)} SYNC`);
   }
+  return names;
 }
 
 /** @param prefix of the table names */
@@ -159,26 +157,4 @@ export async function listStageTables(engine: Engine, prefix: string, minRows = 
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)})${filled} ORDER BY name`,
   );
   return tables.map(({ name }) => name);
-}
-
-/** @param name of a stage's table, unquoted */
-export async function listColumns(engine: Engine, name: string): Promise<readonly string[]> {
-  const columns = await engine.rows<{ name: string }>(
-    `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(name)} ORDER BY position`,
-  );
-  return columns.map((column) => column.name);
-}
-
-/** Those of these text columns in which a row is not empty. @param table quoted name */
-export async function listFilledColumns(
-  engine: Engine,
-  table: string,
-  names: readonly string[],
-): Promise<readonly string[]> {
-  if (names.length === 0) return [];
-  const filled = names.map((name) => `max(${quoteIdentifier(name)} != '')`);
-  const [found] = await engine.rows<{ filled: readonly number[] }>(
-    `SELECT [${filled.join(', ')}] AS filled FROM ${table}`,
-  );
-  return names.filter((_, index) => Number(found?.filled[index] ?? 0) === 1);
 }

@@ -16,7 +16,7 @@ import { keyOf } from '../plan/axis.ts';
 import type { CountTotals, DayCounts } from '../plan/counts.ts';
 import type { RepairPlan } from '../plan/pack.ts';
 import { asCells, type CountOptions, cellKey, countRepeats, countReplaced, countStaged, countTotals } from './count.ts';
-import { findSpool, Intake, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
+import { clearSpool, createIntake, findSpool, isAboutData, ONE_PART, PARSE_SETTINGS, withSpooled } from './intake.ts';
 import {
   assertColumns,
   describeBadRow,
@@ -31,13 +31,10 @@ import { countAllowed, QuarantineTable, quarantineName, type StagedPages, tooMan
 import { CarriedRows, type DropRows, isIn, keepGoneRows, readPlacedRows, SEALED_READ_SETTINGS } from './sealed-rows.ts';
 import {
   createTableSql,
+  discardStages,
   insertPages,
-  listColumns,
-  listFilledColumns,
-  listStageTables,
   type StagedTable,
   stageTableName,
-  stageTablePrefix,
   WINDOW_COLUMN,
 } from './stage-table.ts';
 
@@ -58,11 +55,7 @@ export async function openStage(
   { rows, isEmpty = false }: { readonly rows?: number; readonly isEmpty?: boolean } = {},
 ): Promise<Stage> {
   const name = stageTableName(job, date, origin);
-  const kept = isEmpty ? [] : [name, quarantineName(name)];
-  const found = await listStageTables(engine, stageTablePrefix(date));
-  for (const other of found.filter((one) => !kept.includes(one))) {
-    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
-  }
+  const found = await discardStages(engine, date, isEmpty ? [] : [name, quarantineName(name)]);
   await engine.command(createTableSql(name, job));
   const stage = new Stage(engine, job, date, name, rows, isEmpty || !found.includes(name));
   await stage.open();
@@ -76,7 +69,7 @@ export class Stage implements StagedTable {
   readonly spool: string;
   readonly table: string;
   readonly #name: string;
-  readonly #intake: Intake;
+  readonly #takeIn: ReturnType<typeof createIntake>;
   readonly #quarantine: QuarantineTable;
   readonly #maxBad: number;
   /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
@@ -87,7 +80,7 @@ export class Stage implements StagedTable {
   #totals: Promise<CountTotals> | undefined;
   #carried = new CarriedRows();
   /** Columns of the table beyond the job's, whether a row has a value there or not. */
-  #extraColumns: Promise<readonly string[]> | undefined;
+  #extraColumns: Promise<readonly { readonly name: string }[]> | undefined;
 
   constructor(engine: Engine, job: Job, date: string, name: string, rows: number | undefined, isNew: boolean) {
     this.engine = engine;
@@ -96,10 +89,10 @@ export class Stage implements StagedTable {
     this.spool = findSpool(engine, name);
     this.table = quoteIdentifier(name);
     this.#name = name;
-    this.#intake = new Intake(engine, this.spool, async (path, window) =>
+    this.#takeIn = createIntake(engine, this.spool, async (path, window) =>
       insertPages(this.table, this, await this.#readExtraColumns(), path, window),
     );
-    this.#quarantine = new QuarantineTable(engine, job, name);
+    this.#quarantine = new QuarantineTable(this, name);
     this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
     if (isNew) [this.#pages, this.#extraColumns] = [Promise.resolve([]), Promise.resolve([])];
   }
@@ -137,7 +130,7 @@ export class Stage implements StagedTable {
     try {
       if (isPlainPage(this.job, page)) {
         await this.#addFields(name, page, Object.keys(page.firstRow ?? {}));
-        return await this.#intake.put(name, page.data);
+        return await this.#takeIn(name, page.data);
       }
     } catch (error) {
       if (error instanceof SyntaxError) throw refusePage(this.date, name, page, error);
@@ -154,17 +147,17 @@ export class Stage implements StagedTable {
   /** The slow path: good rows are staged, bad rows go to quarantine first. */
   async #loadOdd(name: string, page: JsonRows, path: string): Promise<void> {
     const { counted, table } = this.#quarantine;
-    const odd = new OddPage(this, name, page, path, `odd_${randomUUID()}`);
+    const odd = new OddPage(this, name, `odd_${randomUUID()}`);
+    const firstFields = Object.keys(page.firstRow ?? {});
     try {
-      await this.engine.command(`${odd.load()} SETTINGS ${PARSE_SETTINGS}`);
+      await this.engine.command(`${odd.load(path, firstFields)} SETTINGS ${PARSE_SETTINGS}`);
       await this.engine.command(odd.create());
       await this.engine.command(`${odd.judge(counted)} SETTINGS ${PARSE_SETTINGS}`);
       const [found] = await this.engine.rows<OddRows>(odd.describe());
       const { rows = 0, refused: bad = 0, noted = 0, first = ['', '', ''] } = found ?? {};
       if (rows !== page.rows)
         throw refusePage(this.date, name, page, new RangeError(`${rows} of its rows are objects`));
-      const plain = found?.odd === rows ? [] : Object.keys(page.firstRow ?? {});
-      const names = [...new Set([...plain, ...(found?.fields ?? [])])];
+      const names = [...new Set([...(found?.odd === rows ? [] : firstFields), ...(found?.fields ?? [])])];
       if (names.length > 0) assertColumns(this.job, this.date, name, names);
       if (bad > 0) await this.#assertTaken(name, bad, rows, describeBadRow(...first));
       const fields = await this.#addFields(name, page, names);
@@ -221,7 +214,6 @@ export class Stage implements StagedTable {
     }
   }
 
-  /** Staged windows, with their number of rows. */
   async windows() {
     return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
   }
@@ -289,7 +281,6 @@ export class Stage implements StagedTable {
     return await this.#quarantine.describe();
   }
 
-  /** Writes the rows in quarantine as JSON lines. @throws EngineFault */
   async writeQuarantine(path: string): Promise<void> {
     await this.#quarantine.write(path);
   }
@@ -305,14 +296,21 @@ export class Stage implements StagedTable {
   }
 
   /** Fields beyond the job's columns in which a staged row has a value: one that only a refused page had is none. */
-  async extraFields() {
-    return await listFilledColumns(this.engine, this.table, await this.#readExtraColumns());
+  async extraFields(): Promise<readonly string[]> {
+    const names = await this.#readExtraColumns();
+    if (names.length === 0) return [];
+    const filled = names.map((name) => `max(${quoteIdentifier(name)} != '')`);
+    const sql = `SELECT [${filled.join(', ')}] AS filled FROM ${this.table}`;
+    const [found] = await this.engine.rows<{ filled: readonly number[] }>(sql);
+    return names.filter((_, index) => Number(found?.filled[index] ?? 0) === 1);
   }
 
   async #readExtraColumns(): Promise<readonly string[]> {
-    this.#extraColumns ??= listColumns(this.engine, this.#name);
+    this.#extraColumns ??= this.engine.rows<{ name: string }>(
+      `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
+    );
     const known = [...this.job.source.columns.map((column) => column.name), WINDOW_COLUMN];
-    return (await this.#extraColumns).filter((name) => !known.includes(name));
+    return (await this.#extraColumns).map(({ name }) => name).filter((name) => !known.includes(name));
   }
 
   /**
@@ -372,13 +370,10 @@ export class Stage implements StagedTable {
     await this.forget(await this.#quarantine.windows());
   }
 
-  /** Drops the whole partition. */
   async discard(): Promise<void> {
-    await this.engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
-    await this.engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
-    await this.#quarantine.discard();
+    await discardStages(this.engine, this.date);
     this.#noteChange();
-    await this.#intake.clear();
+    await clearSpool(this.engine, this.#name);
   }
 
   #noteChange(): void {
@@ -393,7 +388,7 @@ export class Stage implements StagedTable {
 
   /** Drops pages that a killed process was about to load: they will be requested again. */
   async open(): Promise<void> {
-    await this.#intake.clear();
+    await clearSpool(this.engine, this.#name);
     await this.#quarantine.open();
   }
 }

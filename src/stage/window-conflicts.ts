@@ -10,14 +10,6 @@ import { quoteIdentifier } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import { type StagedTable, WINDOW_COLUMN } from './stage-table.ts';
 
-/** Rows that belong together and came in more than one answer. */
-export interface SplitKey {
-  /** Their values, by column. */
-  readonly key: Readonly<Record<string, string>>;
-  /** Two of the windows that have rows of it. */
-  readonly windows: readonly [string, string];
-}
-
 /** Rows of one answer, and the distinct ids among them. */
 interface RepeatedIds {
   readonly window: string;
@@ -30,11 +22,9 @@ interface RepeatedIds {
  * Windows of groups end between grains or at a value of a split column, so time and split columns together determine the
  * window of a group. Parts of a chain share no contracts, so the server ignored a filter, or an answer belongs to another
  * request; rows without a contract are ignored.
+ * @returns its values by column, and two of the windows that have rows of it
  */
-export async function findSplitKey(
-  { engine, job: { source }, table }: StagedTable,
-  passKeys?: number,
-): Promise<SplitKey | undefined> {
+export async function findSplitKey({ engine, job: { source }, table }: StagedTable, passKeys?: number) {
   const hasContracts = source.kind === 'snapshots' && source.columns.some(({ name }) => name === 'option_symbol');
   if (source.kind !== 'aggregate' && !hasContracts) return undefined;
   const names =
@@ -47,7 +37,7 @@ export async function findSplitKey(
     );
     if (split === undefined) continue;
     const key = Object.fromEntries(names.map((name, index) => [name, split.values[index] ?? '']));
-    return { key, windows: [split.first, split.last] };
+    return { key, windows: [split.first, split.last] as const };
   }
   return undefined;
 }
@@ -74,7 +64,6 @@ export async function listRepeatedIds({
   return found.sort((a, b) => a.ids / a.rows - b.ids / b.rows || compareText(a.window, b.window));
 }
 
-/** An id that several rows share. */
 export interface ExampleId {
   readonly id: string;
   readonly rows: number;

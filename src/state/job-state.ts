@@ -55,7 +55,6 @@ export function limitsPath(stateDir: string, url: string, keyFingerprint: string
   return join(stateDir, 'limits', `${identity.digest('hex').slice(0, 16)}.json`);
 }
 
-/** What people did on the daemon's page. */
 export function actionLogOf(stateDir: string): string {
   return join(stateDir, '_daemon', 'actions.jsonl');
 }
@@ -79,7 +78,6 @@ export type KnownDates = z.infer<typeof knownDatesSchema>;
 /** How far a session is staged while it runs, as the last staging run wrote it: for `status`, and for the next one. */
 const stagingSchema = z.object({
   date: z.string(),
-  /** When it was written. */
   at: z.string(),
   /** Rows before this second of the day (exchange time) are staged. */
   second: z.int().min(0),
@@ -118,7 +116,6 @@ export const LATE_DAYS = 5;
 
 const DAY_MS = 86_400_000;
 
-/** What a run asks the source for. */
 export type AskedSymbols = Readonly<Pick<Unavailable[string], 'url'>> & { readonly symbols: readonly string[] };
 
 /**

@@ -121,7 +121,6 @@ export class ApiLimits extends Limits {
     if (this.passedRows >= rows) this.passedRows = Math.floor(rows / 2);
   }
 
-  /** Distribution of a date's rows: that of the last date, else the usual one. */
   profile(axis: Axis): Profile {
     return (axis === 'time' ? this.timeProfile : this.symbolProfile) ?? usualProfile(axis);
   }

@@ -4,33 +4,24 @@
  */
 import type { Clock } from '../core/clock.ts';
 
-/** What a run is doing now. */
 export const RUN_PHASES = ['planning', 'fetching', 'recounting', 'sealing', 'auditing', 'mailing'] as const;
 
 type RunPhase = (typeof RUN_PHASES)[number];
 
-/** By kind, what is known beside the date. */
-interface EventFacts {
-  /** The date is empty for a phase of the whole run. Fetching has its own events, `date` and `page`. */
-  phase: { readonly phase: RunPhase };
-  /** `rows` is `undefined` when they cannot be counted beforehand. */
-  date: { readonly rows: number | undefined; readonly staged: number; readonly pages: number };
-  page: { readonly window: string; readonly rows: number };
-  split: { readonly window: string; readonly reason: string };
-  recounted: { readonly changed: number };
-  sealed: { readonly rows: number; readonly sizeBytes: number; readonly requests: number };
-  failed: { readonly reason: string };
-  /** `file`: that the mail was written to instead of being sent. */
-  mailed: { readonly to: string; readonly outcome: string; readonly file?: string };
-}
-
-type DateEvent = {
-  [Kind in keyof EventFacts]: { readonly kind: Kind; readonly date: string } & EventFacts[Kind];
-}[keyof EventFacts];
-
-export type RunEvent =
-  | DateEvent
-  | Readonly<{ kind: 'planned'; dates: readonly string[]; rows: number | undefined; pages: number }>;
+/** `rows` is `undefined` when they cannot be counted beforehand. */
+export type RunEvent = Readonly<
+  | { kind: 'planned'; dates: readonly string[]; rows: number | undefined; pages: number }
+  // The date is empty for a phase of the whole run. Fetching has its own events, `date` and `page`.
+  | { kind: 'phase'; date: string; phase: RunPhase }
+  | { kind: 'date'; date: string; rows: number | undefined; staged: number; pages: number }
+  | { kind: 'page'; date: string; window: string; rows: number }
+  | { kind: 'split'; date: string; window: string; reason: string }
+  | { kind: 'recounted'; date: string; changed: number }
+  | { kind: 'sealed'; date: string; rows: number; sizeBytes: number; requests: number }
+  | { kind: 'failed'; date: string; reason: string }
+  // `file`: that the mail was written to instead of being sent.
+  | { kind: 'mailed'; date: string; to: string; outcome: string; file?: string }
+>;
 
 export type OnRunEvent = (event: RunEvent) => void;
 
@@ -43,7 +34,6 @@ interface DateTally {
   staged: number;
   fetchedRows: number;
   fetchedPages: number;
-  /** Sealed or failed: no pages left. */
   isOver: boolean;
 }
 

@@ -34,12 +34,9 @@ export const MAX_WINDOWS = 20_000;
 const ENTRY = '.json';
 const WINDOWS = '.windows.jsonl';
 const LOG = '.log';
-/** Of an id that begins with its time. */
-const STAMPED = /^\d{8}T\d{6}Z-/;
 /** Shape of an id: a file name and nothing else. */
 const ID = /^\d{8}T\d{6}Z-[A-Za-z0-9._-]{1,64}$/;
 
-/** What is known of a run when it begins. */
 type RunBeginning = Pick<RunRecord, 'run_id' | 'job' | 'command' | 'args' | 'reason'>;
 
 const NOTHING_YET = {
@@ -132,14 +129,12 @@ export class RunHistory {
       .reverse();
   }
 
-  /** Runs, newest first. */
   async list(limit: number, withStages = false): Promise<readonly RunRecord[]> {
     const ids = await this.listIds(withStages);
     const entries = await Promise.all(ids.slice(0, limit).map((id) => this.read(id)));
     return entries.filter((entry) => entry !== undefined);
   }
 
-  /** The newest run that passes. */
   async find(isWanted: (run: RunRecord) => boolean, withStages = false): Promise<RunRecord | undefined> {
     for (const id of await this.listIds(withStages)) {
       const run = await this.read(id);
@@ -195,7 +190,7 @@ export class RunHistory {
     const entry: RunRecord = {
       ...facts,
       // It sorts by time and names files: the run's own, if that does.
-      id: STAMPED.test(facts.run_id) ? facts.run_id : `${stamp(nowMs)}-${facts.run_id}`,
+      id: ID.test(facts.run_id) ? facts.run_id : `${stamp(nowMs)}-${facts.run_id}`,
       process: { pid, started: await readProcessStart(pid) },
       started_at: new Date(nowMs).toISOString(),
       updated_at: new Date(nowMs).toISOString(),

@@ -73,12 +73,8 @@ function parseLine(line: string): RunLog['lines'][number] {
     level: levels.labels[Number(level)] ?? 'text',
     event: typeof event === 'string' ? event : null,
     text: cut(typeof msg === 'string' ? msg : ''),
-    fields: cutFields(fields),
+    fields: JSON.stringify(fields).length > MAX_LINE_CHARACTERS ? { more: cut(JSON.stringify(fields)) } : fields,
   };
-}
-
-function cutFields(fields: Record<string, unknown>): Record<string, unknown> {
-  return JSON.stringify(fields).length > MAX_LINE_CHARACTERS ? { more: cut(JSON.stringify(fields)) } : fields;
 }
 
 function cut(text: string): string {

@@ -26,15 +26,7 @@ import {
   SEALING_PREFIX,
   TEMPORARIES_PREFIX,
 } from './object-key.ts';
-import {
-  assertLinkSeconds,
-  assertSmall,
-  attempt,
-  type ListedObject,
-  type ObjectBody,
-  type ObjectInfo,
-  type Store,
-} from './store.ts';
+import { assertSmall, attempt, type ListedObject, type ObjectBody, type ObjectInfo, type Store } from './store.ts';
 
 /** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
@@ -132,10 +124,9 @@ class DirectoryStore implements Store {
     }
   }
 
-  /** None: a file has no address that a remote reader could open. Arguments that S3 would refuse are refused too. */
-  async link(key: string, seconds: number): Promise<undefined> {
+  /** None: a file has no address that a remote reader could open. */
+  async link(key: string): Promise<undefined> {
     assertKey(key);
-    assertLinkSeconds(seconds);
   }
 
   async close(): Promise<void> {}
@@ -226,9 +217,10 @@ class DirectoryStore implements Store {
     // What has passed as a folder is wanted whole, unless prefix or `after` are below it.
     const below = prefix.startsWith(folder) ? prefix.slice(folder.length) : '';
     const behind = after.startsWith(folder) ? after.slice(folder.length) : '';
-    // A folder may have later keys although it is not later itself.
+    // A folder may have wanted keys although its own name is not one.
+    const isAbove = (name: string, key: string) => name.endsWith('/') && key.startsWith(name);
     const isWanted = (name: string) =>
-      isUnder(name, below) && (compareKeys(name, behind) > 0 || (name.endsWith('/') && behind.startsWith(name)));
+      (name.startsWith(below) || isAbove(name, below)) && (compareKeys(name, behind) > 0 || isAbove(name, behind));
     const path = join(this.url, folder);
     const entries = await attemptLocal('list', path, () => ifPresent(readdir(path, { withFileTypes: true })));
     // A folder is compared with the `/` that its keys have, so that walking in this order gives keys in order.
@@ -287,11 +279,6 @@ async function isKept(path: string, from: Uint8Array | string, sizeBytes: number
   }
   if (Buffer.compare(found, from) === 0) return true;
   throw new UnmetWrite(`the file has different bytes after ${sizeBytes} were written`);
-}
-
-/** Whether `key` begins with `prefix`, or, if it is a folder, whether keys below it may. */
-function isUnder(key: string, prefix: string): boolean {
-  return key.startsWith(prefix) || (key.endsWith('/') && prefix.startsWith(key));
 }
 
 /** `undefined` after a system error with one of these codes. */

@@ -44,7 +44,6 @@ export class Document<T> {
     return `${this.#kind.prefix}${version}${this.#kind.suffix}`;
   }
 
-  /** Numbers of the versions in the store, ascending. */
   async listVersions(): Promise<readonly number[]> {
     const { prefix, suffix } = this.#kind;
     const versions: number[] = [];
@@ -81,7 +80,9 @@ export class Document<T> {
     return await this.#untilAlone(async () => {
       const before = await this.read();
       const value = await change(before.value);
-      if (value === undefined || this.#isSame(value, before.value)) return before;
+      if (value === undefined) return before;
+      const { format } = this.#kind;
+      if (before.value !== undefined && Buffer.compare(format(value), format(before.value)) === 0) return before;
       const after = { version: before.version + 1, value };
       return (await this.write(after)) ? after : undefined;
     });
@@ -116,11 +117,6 @@ export class Document<T> {
     }
     for (const old of versions) if (newest - old >= this.#kind.kept) await this.#store.remove(this.keyOf(old));
     return true;
-  }
-
-  #isSame(value: T, before: T | undefined): boolean {
-    const { format } = this.#kind;
-    return before !== undefined && Buffer.compare(format(value), format(before)) === 0;
   }
 
   #parse(version: number, bytes: Uint8Array): T | undefined {

@@ -11,13 +11,11 @@ import { Fault } from '../core/errors.ts';
 
 /** Prefix of everything but rows. The underscore makes Hive-style readers (Spark, Trino, Athena) skip it. */
 export const RECORDS_PREFIX = '_flowdrop/';
-/** Prefix of files that are being sealed. */
 export const SEALING_PREFIX = `${RECORDS_PREFIX}sealing/`;
 /** Where `flowdrop doctor` tests its rights. */
 export const DOCTOR_PREFIX = `${RECORDS_PREFIX}doctor/`;
 /** In a directory: files that are still being written. No object has such a key. */
 export const TEMPORARIES_PREFIX = `${RECORDS_PREFIX}tmp/`;
-/** Key of the store's identity. */
 export const STORE_IDENTITY_KEY = `${RECORDS_PREFIX}store.json`;
 
 /** Names that no dataset may have: flowdrop's own folders and files have them. */

@@ -302,12 +302,6 @@ export function readS3Failure(error: unknown) {
   };
 }
 
-/** Whether the service says that there is no such object. A missing bucket is a failure, not an absence. */
-function isAbsent(error: unknown): boolean {
-  const { name, httpStatus } = readS3Failure(error);
-  return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
-}
-
 /** Whether the same request may succeed a moment later: no answer, an unreadable one, a stall, or a service in trouble. */
 function isTransient(error: unknown): boolean {
   const { name, httpStatus } = readS3Failure(error);
@@ -319,7 +313,9 @@ export async function ifPresent<T>(request: Promise<T>): Promise<T | undefined> 
   try {
     return await request;
   } catch (error) {
-    if (isAbsent(error)) return undefined;
+    const { name, httpStatus } = readS3Failure(error);
+    // A missing bucket is a failure, not an absence.
+    if (name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404)) return undefined;
     throw error;
   }
 }

@@ -45,7 +45,6 @@ import {
   UnmetRequest,
 } from './s3-client.ts';
 import {
-  assertLinkSeconds,
   assertSmall,
   type ListedObject,
   type ObjectBody,
@@ -82,21 +81,17 @@ export async function openS3Store(options: S3Options, surroundings: S3Surroundin
 class S3Store implements Store {
   readonly url: string;
   readonly #client;
-  readonly #requestTimeoutMs;
-  readonly #clock;
-  readonly #makeScratch;
+  readonly #given: Required<S3Surroundings>;
   readonly #objects;
   readonly #bucket;
   /** Empty, or ends with `/`. */
   readonly #root: string;
 
   constructor(options: S3Options, surroundings: S3Surroundings) {
-    const { clock = systemClock, requestTimeoutMs = REQUEST_TIMEOUT_MS } = surroundings;
     const { bucket, prefix, objects = {} } = options;
-    this.#client = createS3Client(options, requestTimeoutMs);
-    this.#requestTimeoutMs = requestTimeoutMs;
-    this.#clock = clock;
-    this.#makeScratch = surroundings.makeScratch ?? (() => mkdtemp(join(tmpdir(), 'flowdrop-copy-')));
+    const makeScratch = () => mkdtemp(join(tmpdir(), 'flowdrop-copy-'));
+    this.#given = { clock: systemClock, requestTimeoutMs: REQUEST_TIMEOUT_MS, makeScratch, ...surroundings };
+    this.#client = createS3Client(options, this.#given.requestTimeoutMs);
     this.#objects = objects;
     this.#bucket = bucket;
     this.#root = prefix === '' ? '' : `${prefix}/`;
@@ -157,7 +152,7 @@ class S3Store implements Store {
     else for await (const chunk of createReadStream(body.path, { signal })) hash.update(chunk);
     const md5 = hash.digest();
     const input = { ...this.#target(key), ...onlyIf, ContentLength: sizeBytes, ContentMD5: md5.toString('base64') };
-    const requestTimeout = this.#requestTimeoutMs + Math.ceil((sizeBytes / MIN_BYTES_PER_SECOND) * 1000);
+    const requestTimeout = this.#given.requestTimeoutMs + Math.ceil((sizeBytes / MIN_BYTES_PER_SECOND) * 1000);
     const send = async (Body: Uint8Array | ReturnType<typeof createReadStream>, abortSignal: AbortSignal | undefined) =>
       await this.#client.send(new PutObjectCommand({ ...input, Body }), {
         requestTimeout,
@@ -297,7 +292,7 @@ class S3Store implements Store {
   }
 
   async #copyThroughHere(from: string, to: string): Promise<ObjectInfo> {
-    const folder = await this.#makeScratch();
+    const folder = await this.#given.makeScratch();
     const path = join(folder, 'copy');
     try {
       if (!(await this.download(from, path))) throw new StoreFault('copy', `${this.url}/${to}`, `${from} is gone`);
@@ -316,12 +311,11 @@ class S3Store implements Store {
 
   /** Signing sends no request: neither the object nor the right to read it is checked. */
   async link(key: string, seconds: number): Promise<ObjectLink> {
-    assertLinkSeconds(seconds);
     return await this.#attempt('link', key, undefined, async (input) => {
       // Few runs create links; the others need not load it.
       const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
       // A signature has whole seconds only.
-      const signedAtMs = Math.floor(this.#clock.now() / 1000) * 1000;
+      const signedAtMs = Math.floor(this.#given.clock.now() / 1000) * 1000;
       const { expiration } = await this.#client.config.credentials();
       const signing = { expiresIn: seconds, signingDate: new Date(signedAtMs) };
       const url = await getSignedUrl(this.#client, new GetObjectCommand(input), signing);

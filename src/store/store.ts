@@ -16,7 +16,6 @@ export interface ObjectInfo {
   readonly sizeBytes: number;
 }
 
-/** An object as a listing shows it. */
 export interface ListedObject extends ObjectInfo {
   /** When it was written, by the store's own clock. */
   readonly modifiedAtMs: number;
@@ -121,8 +120,8 @@ export interface Store {
    */
   remove(key: string): Promise<void>;
   /**
-   * A URL with which anyone can read the object for `seconds`, or `undefined` if a store has none (a directory). Sends
-   * no request: the object need not exist. @throws Fault `LINK_INVALID` if it is to last too long
+   * A URL with which anyone can read the object for `seconds`, at most `MAX_LINK_SECONDS`, or `undefined` if a store has
+   * none (a directory). Sends no request: the object need not exist.
    */
   link(key: string, seconds: number): Promise<ObjectLink | undefined>;
   close(): Promise<void>;
@@ -177,14 +176,4 @@ export async function attempt<T>(
     const { cause, hint } = explain(error);
     throw new StoreFault(operation, target, cause, hint);
   }
-}
-
-/** @throws Fault `LINK_INVALID` (usage) unless it is a whole number from 1 to `MAX_LINK_SECONDS` */
-export function assertLinkSeconds(seconds: number): void {
-  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= MAX_LINK_SECONDS) return;
-  throw new Fault(
-    'LINK_INVALID',
-    `a link to an object must last a whole number of seconds from 1 to ${MAX_LINK_SECONDS} (7 days), not ${seconds}`,
-    { kind: 'usage', hint: 'Let the link expire after 7 days or less: S3 signs no longer links.' },
-  );
 }

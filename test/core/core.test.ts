@@ -22,7 +22,7 @@ test.each([
   [999.4, '$999'],
   [999.6, '$1.00K'],
   [1_239_999_999, '$1.24B'],
-  [-310_000_000, '-$310M'],
+  [-310_000_000, '−$310M'],
   [999_999_999, '$1.00B'],
   [2.5e15, '$2500T'],
   [Number.NaN, 'n/a'],
@@ -32,7 +32,7 @@ test.each([
 });
 
 test('signed dollars say their direction, and nothing has none', () => {
-  expect([120e6, -310e6, 0].map(formatSignedDollars)).toEqual(['+$120M', '-$310M', '$0.00']);
+  expect([120e6, -310e6, 0].map(formatSignedDollars)).toEqual(['+$120M', '−$310M', '$0.00']);
 });
 
 test.each([

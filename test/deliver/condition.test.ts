@@ -24,7 +24,7 @@ function createReport({ headline = {}, gex = {}, previous = 800, unusual = 2, da
   const unknown = { latest: null, previous: null, mean: null };
   return {
     headline: all,
-    exposure: { total: { callGex: 5e6, putGex: -6e6, netGex: -1e6, contracts: 9, ...gex } },
+    exposure: { total: { callGex: 5e6, putGex: -6e6, netGex: -1e6, netGexAfter: -5e5, contracts: 9, ...gex } },
     unusual: Array.from({ length: unusual }, () => ({})),
     comparison: {
       changes: {

@@ -132,10 +132,8 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
       expect(await fetch()).toMatchObject([{ chain: null }]);
       await sealDay(engine, store, { date: TODAY, dataset: 'option-chain', columns: CHAIN_COLUMNS, supersedes: other });
       const location = expect.stringMatching(/option-chain\/session=2026-11-18\/option-chain\.parquet$/);
-      expect(await fetch()).toMatchObject([{ chain: { location }, keepsExpiring: true }]);
-      expect(await fetch('chain: off\nzero_gamma: drop-expiring')).toMatchObject([
-        { chain: null, keepsExpiring: false },
-      ]);
+      expect(await fetch()).toMatchObject([{ chain: { location } }]);
+      expect(await fetch('chain: off')).toMatchObject([{ chain: null }]);
       expect(await fetch('chain: elsewhere')).toMatchObject([{ chain: null }]);
       expect(warned).toMatchObject([{ event: 'comparison-left-out', dataset: 'elsewhere', date: TODAY }]);
       warned.length = 0;

@@ -642,7 +642,7 @@ describe('a digest', () => {
     await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
     await run(digest, SHIPPED);
     const [, mail] = await bench.mails();
-    expect(mail?.subject).toMatch(/^Correction: options flow digest 2026-11-16/);
+    expect(mail?.subject).toMatch(/^Correction: flow digest Nov 16/);
     expect(mail?.text).toMatch(/^CORRECTION: this digest replaces/m);
     expect(mail?.text).toMatch(/^trades: Premium +\$2\.05K +\$2\.50K$/m);
     expect(mail?.html).toContain('What changed');

@@ -56,7 +56,7 @@ it('a model that failed for 2% of the trades costs no trade, and status and mail
     ],
   });
   const status = await flowdrop(['status', 'nightly.yaml'], { cwd, env });
-  const says = ['iv', 'delta'].map((name) => `2.0% of "${name}" are null (20 of 999)`).join('; ');
+  const says = ['iv', 'delta'].map((name) => `2.0% of rows have no ${name} (20 of 999)`).join('; ');
   expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(
     `${DATE} has unexpected nulls: 20 delta, 20 iv, 1 earning_date`,
   );
@@ -66,7 +66,7 @@ it('a model that failed for 2% of the trades costs no trade, and status and mail
   const text = (await listFiles(join(cwd, 'shown'))).find((name) => name.endsWith('.txt')) ?? '';
   const mail = (await readFile(join(cwd, 'shown', text), 'utf8')).replaceAll(/\s+/g, ' ');
   // Two thirds have no earning_date, as always: one that cannot be read is no finding.
-  expect(mail).toContain(`Unusual: ${says}.`);
+  expect(mail).toContain(`It is unlike other days: ${says}.`);
   expect(mail).toContain(lost);
 });
 

@@ -37,7 +37,6 @@ test('a report with nothing but recipients has every default', () => {
       datasets: [],
       marketStructure: null,
       chain: { dataset: 'option-chain', isNamed: false },
-      keepsExpiring: true,
       attach: [],
       attachLimitBytes: 5_000_000,
       linkSeconds: null,
@@ -60,7 +59,6 @@ test('a report with every option has them as the code uses them', () => {
     symbols: [SPY]
     market_structure: structure
     chain: chains
-    zero_gamma: drop-expiring
     attach: [csv, parquet, pdf]
     attach_limit: 2.5 MB
     link: { expires: 7d }
@@ -91,7 +89,6 @@ test('a report with every option has them as the code uses them', () => {
       datasets: [],
       marketStructure: 'structure',
       chain: { dataset: 'chains', isNamed: true },
-      keepsExpiring: false,
       attach: ['csv', 'parquet', 'pdf'],
       attachLimitBytes: 2_500_000,
       linkSeconds: 604_800,

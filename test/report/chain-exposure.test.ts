@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { quoteString } from '../../src/engine/literal.ts';
-import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
+import { listZeroGammas, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import type { FlowOptions } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { renderFullReport } from '../../src/report/render.ts';
@@ -76,26 +76,20 @@ const report = async (trades: readonly TradeChanges[], options: Partial<FlowOpti
 
 // The chain is the exchange's data and may not be in the repository: without it there is nothing to compare with.
 describe.skipIf(!hasSpxPage)('the real SPX chain beside a day in which one contract traded', () => {
-  it.each([
-    ['kept', true],
-    ['dropped', false],
-  ])(
-    'has the published exposure and zero gamma, contracts of the date %s',
-    async (_name, keepsExpiring) => {
-      const { date, spot } = SPX_REFERENCE;
-      const contracts = readSpxPage().map((contract) => ({ symbol: 'SPX', ...contract }));
-      const chain = await writeChain(date, contracts);
-      const trade = { symbol: 'SPX', date, time: `${date} 10:52:00`, underlying_price: spot, oi: 7, gamma: 0.5 };
-      const { exposure } = await report([trade], { chain, keepsExpiring });
-      const { lead } = exposure;
-      expect(lead).toMatchObject({ symbol: 'SPX', isWholeChain: true, contracts: contracts.length, spot });
-      expect(Math.abs((lead?.netGex ?? 0) - SPX_REFERENCE.netGex)).toBeLessThan(0.0005e9);
-      expect(Math.abs((lead?.callGex ?? 0) - SPX_REFERENCE.callGex)).toBeLessThan(0.0005e9);
-      // No contract of the page expires on its date, so both conventions give the published price.
-      expect(Math.abs((lead?.zeroGamma ?? 0) - SPX_REFERENCE.zeroGamma)).toBeLessThan(1);
-    },
-    60_000,
-  );
+  it('has the published exposure and zero gamma, also after expiration, as no contract of it expires on its date', async () => {
+    const { date, spot } = SPX_REFERENCE;
+    const contracts = readSpxPage().map((contract) => ({ symbol: 'SPX', ...contract }));
+    const chain = await writeChain(date, contracts);
+    const trade = { symbol: 'SPX', date, time: `${date} 10:52:00`, underlying_price: spot, oi: 7, gamma: 0.5 };
+    const { lead } = (await report([trade], { chain })).exposure;
+    expect(lead).toMatchObject({ symbol: 'SPX', isWholeChain: true, contracts: contracts.length, spot });
+    expect(Math.abs((lead?.callGex ?? 0) - SPX_REFERENCE.callGex)).toBeLessThan(0.0005e9);
+    for (const gex of [lead?.netGex, lead?.netGexAfter])
+      expect(Math.abs((gex ?? 0) - SPX_REFERENCE.netGex)).toBeLessThan(0.0005e9);
+    for (const zero of [lead?.zeroGamma, lead?.zeroGammaAfter])
+      expect(Math.abs((zero ?? 0) - SPX_REFERENCE.zeroGamma)).toBeLessThan(1);
+    expect(lead?.endedContracts).toBe(0);
+  }, 60_000);
 });
 
 it('counts a contract of the chain for 25 shares where the premium of its trades does', async () => {
@@ -125,7 +119,11 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
       openInterest: Math.round(draw(0, 5000)),
     })),
   );
-  const trades = ['SPX', 'SPY', 'QQQ'].map((symbol) => ({ symbol, underlying_price: 100.5, strike: 100, gamma: 0.03 }));
+  const trades = ['SPX', 'SPY', 'QQQ'].map((symbol) => ({
+    ...{ symbol, underlying_price: 100.5, strike: 100, gamma: 0.03 },
+    // With most premium, so that it leads.
+    ...(symbol === 'SPX' ? { price: 2.5, premium: 2500 } : {}),
+  }));
   let day: FlowReport;
   beforeAll(async () => {
     const marketStructure = await writeStructure([
@@ -142,26 +140,28 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
   });
 
   it('gives the exposure of every contract of a symbol that it has, and of the traded ones of another', async () => {
-    for (const keepsExpiring of [true, false]) {
-      const { exposure } = await report(trades, {
-        chain: await writeChain(DATE, chain),
-        symbols: ['SPX', 'QQQ'],
-        keepsExpiring,
-      });
-      const own = chain.filter(({ symbol }) => symbol === 'SPX');
-      const [spx, qqq] = exposure.focus;
-      const sums = sumGammaExposure(100.5, own);
-      expect(spx?.netGex).toBeCloseTo(sums.net_gex, 0);
-      expect([spx?.callWall, spx?.putWall, spx?.contracts]).toEqual([sums.call_wall, sums.put_wall, own.length]);
-      const alive = own.filter(({ expirationDate }) => keepsExpiring || expirationDate > DATE);
-      const zero = computeZeroGamma(100.5, DATE, alive);
-      if (zero === null) expect(spx?.zeroGamma).toBeNull();
-      else expect(spx?.zeroGamma).toBeCloseTo(zero, 6);
-      expect(qqq).toMatchObject({ isWholeChain: false, contracts: 1 });
-      expect(exposure.total.contracts).toBe(own.length * 2 + 1);
-      // A chain of a symbol that did not trade has no price.
-      expect(exposure.top.map(({ symbol }) => symbol).toSorted()).toEqual(['QQQ', 'SPX', 'SPY']);
+    const { exposure } = day;
+    const own = chain.filter(({ symbol }) => symbol === 'SPX');
+    const left = own.filter(({ expirationDate }) => expirationDate > DATE);
+    const [spx, qqq] = exposure.focus;
+    const [sums, after] = [own, left].map((contracts) => sumGammaExposure(100.5, contracts));
+    expect(spx?.netGex).toBeCloseTo(sums?.net_gex ?? 0, 0);
+    expect(spx?.netGexAfter).toBeCloseTo(after?.net_gex ?? 0, 0);
+    expect([spx?.callWall, spx?.putWall, spx?.contracts]).toEqual([sums?.call_wall, sums?.put_wall, own.length]);
+    expect([spx?.callWallAfter, spx?.putWallAfter]).toEqual([after?.call_wall, after?.put_wall]);
+    for (const [isAfter, contracts] of [
+      [false, own],
+      [true, left],
+    ] as const) {
+      const zeros = listZeroGammas(100.5, DATE, contracts);
+      const found = spx?.zeroGammas.filter((zero) => zero.isAfter === isAfter) ?? [];
+      expect(found).toHaveLength(zeros.length);
+      for (const [index, { zeroGamma }] of found.entries()) expect(zeroGamma).toBeCloseTo(zeros[index] ?? 0, 6);
     }
+    expect(qqq).toMatchObject({ isWholeChain: false, contracts: 1 });
+    expect(exposure.total.contracts).toBe(own.length * 2 + 1);
+    // A chain of a symbol that did not trade has no price.
+    expect(exposure.top.map(({ symbol }) => symbol).toSorted()).toEqual(['QQQ', 'SPX', 'SPY']);
   });
 
   it('gives the volatility of the chain, not of what traded', () => {
@@ -190,21 +190,28 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
     };
     const ranking = await run('GEX by symbol');
     expect(ranking.map((row) => row['symbol'])).toEqual(day.exposure.top.map(({ symbol }) => symbol));
-    for (const [index, { callGex, putGex, netDex }] of day.exposure.top.entries())
+    for (const [index, { callGex, putGex, netDex, netGexAfter, netDexAfter }] of day.exposure.top.entries()) {
+      const { call_gex, put_gex, net_dex, net_gex_after, net_dex_after } = ranking[index] ?? {};
       expectSame(
-        {
-          callGex: ranking[index]?.['call_gex'],
-          putGex: ranking[index]?.['put_gex'],
-          netDex: ranking[index]?.['net_dex'],
-        },
-        { callGex, putGex, netDex },
+        { callGex: call_gex, putGex: put_gex, netDex: net_dex, netGexAfter: net_gex_after, netDexAfter: net_dex_after },
+        { callGex, putGex, netDex, netGexAfter, netDexAfter },
       );
+    }
     const [walls, zeros] = [await run('Walls'), await run('Zero gamma')];
-    for (const { symbol, callWall, putWall, zeroGamma } of day.exposure.focus) {
-      const row = walls.find((candidate) => candidate['symbol'] === symbol);
-      expectSame({ callWall: row?.['call_wall'], putWall: row?.['put_wall'] }, { callWall, putWall });
-      const zero = zeros.find((candidate) => candidate['symbol'] === symbol);
-      expectSame({ zeroGamma: zero?.['zero_gamma'] ?? null }, { zeroGamma });
+    for (const { symbol, callWall, putWall, callWallAfter, putWallAfter, zeroGammas } of day.exposure.focus) {
+      const { call_wall, put_wall, call_wall_after, put_wall_after } =
+        walls.find((row) => row['symbol'] === symbol) ?? {};
+      expectSame(
+        { callWall: call_wall, putWall: put_wall, callWallAfter: call_wall_after, putWallAfter: put_wall_after },
+        { callWall, putWall, callWallAfter, putWallAfter },
+      );
+      const own = zeros.filter((row) => row['symbol'] === symbol);
+      expect(own).toHaveLength(zeroGammas.length);
+      for (const [index, { zeroGamma, place }] of zeroGammas.entries())
+        expectSame(
+          { zeroGamma: own[index]?.['zero_gamma'], place: Number(own[index]?.['place']) },
+          { zeroGamma, place },
+        );
     }
     const compared = await run('Market structure');
     expect(compared.map((row) => row['symbol'])).toEqual(['QQQ', 'SPX']);

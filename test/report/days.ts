@@ -158,10 +158,11 @@ function createSingle(): FlowReport {
     ...{ netPuts: 0, putCallByPremium: 0, putCallByVolume: 0 },
   };
   const flow = { symbol: 'SPY', place: 1, ...headline };
-  const gex = { callGex: 72_000, putGex: 0, netGex: 72_000 };
+  const gex = { callGex: 72_000, putGex: 0, netGex: 72_000, netGexAfter: 72_000 };
   const lead = createSymbolExposure('SPY', {
     ...gex,
-    ...{ callDex: 30_075_000, putDex: 0, netDex: 30_075_000, contracts: 1, zeroGamma: null },
+    ...{ callDex: 30_075_000, putDex: 0, netDex: 30_075_000, netDexAfter: 30_075_000 },
+    ...{ contracts: 1, endedContracts: 0, zeroGamma: null, zeroGammaAfter: null, zeroGammas: [] },
     ...{ callWall: 600, putWall: null, absoluteGammaStrike: 600, strikes: [{ strike: 600, ...gex }] },
     expirations: [{ expirationDate: '2026-11-20', share: 1, ...gex }],
   });
@@ -201,6 +202,7 @@ function createEmpty(): FlowReport {
     mostBearish: [],
     unusual: [],
     biggestTrades: [],
+    biggestLeftOut: [],
     exposure: createExposure([], 0),
     watchlist: [{ symbol: 'SPY', flow: null, exposure: null, unusual: null }],
   });

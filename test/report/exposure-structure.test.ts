@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import type { MarketStructureGex } from '../../src/report/model.ts';
+import type { MarketStructureGex } from '../../src/report/exposure-model.ts';
 import { compareStructure } from '../../src/report/query/exposure.ts';
 import { createTrade, measureExposure, useDrops } from './drop-file.ts';
 
@@ -95,7 +95,8 @@ describe('market structure', () => {
 
   it('beside a whole chain does not say that ours is of traded series', () => {
     const sums = { callGex: 2e6, putGex: -1e6, netGex: 1e6, callDex: 0, putDex: 0, netDex: 0 };
-    const counts = { contracts: 10_000, adjustedContracts: 0, unknownContracts: 0 };
+    const after = { netGexAfter: 1e6, netDexAfter: 0, endedContracts: 0 };
+    const counts = { contracts: 10_000, adjustedContracts: 0, unknownContracts: 0, ...after };
     const ours = { symbol: 'SPY', spot: SPOT, isWholeChain: true, ...sums, ...counts };
     const theirs = {
       ...{ symbol: 'SPY', intradayGex: 3e6, difference: -2 / 3 },

@@ -5,9 +5,9 @@
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { addDays } from '../../src/calendar/wall-clock.ts';
-import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
+import { listZeroGammas, type OptionContract, sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import type { Amount } from '../../src/report/amount.ts';
-import type { Exposure, SymbolExposure } from '../../src/report/model.ts';
+import type { Exposure, SymbolExposure } from '../../src/report/exposure-model.ts';
 import type { ExposureOptions } from '../../src/report/query/exposure.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { createRandom } from '../support/random.ts';
@@ -27,7 +27,7 @@ async function expose(
 ): Promise<Exposure> {
   // The file takes nulls, where the type of a plain record says numbers.
   const drop = await drops.write(trades as readonly object[] as readonly Trade[]);
-  const whole = { date: DATE, focus: [], marketStructure: null, chain: null, keepsExpiring: true, ...options };
+  const whole = { date: DATE, focus: [], marketStructure: null, chain: null, ...options };
   return await measureExposure(drops.engine, drop.path, whole, view);
 }
 
@@ -44,6 +44,7 @@ type Row = Pick<
   | 'option_symbol'
   | 'oi'
   | 'underlying_price'
+  | 'price'
   | 'premium'
 > & { readonly gamma: number | null; readonly iv: number | null; readonly delta: number | null };
 
@@ -107,7 +108,8 @@ describe.each([1, 2, 3, 4])('exposure of the random day %i', (seed) => {
   it('adds up over all symbols, shown or not', () => {
     const sums = [...days.values()].map(sumNaively);
     const scale = sums.reduce((sum, own) => sum + scaleOf(own), 0);
-    for (const name of ['callGex', 'putGex', 'netGex', 'callDex', 'putDex', 'netDex'] as const) {
+    expect(exposure.total.netGexAfter).not.toBe(exposure.total.netGex);
+    for (const name of Object.keys(sums[0] ?? {}) as (keyof ReturnType<typeof sumNaively>)[]) {
       expectClose(
         exposure.total[name],
         sums.reduce((sum, own) => sum + own[name], 0),
@@ -119,27 +121,17 @@ describe.each([1, 2, 3, 4])('exposure of the random day %i', (seed) => {
   });
 
   it('in detail is that of the exposure folder on the same chain', () => {
-    expect(exposure.focus.map(({ symbol }) => symbol)).toEqual(['S3', 'S0', 'S12']);
+    const premiums = [...groupBy(trades as readonly object[] as readonly Trade[], ({ symbol }) => symbol)].map(
+      ([symbol, own]) => [symbol, own.reduce((sum, { premium }) => sum + premium, 0)] as const,
+    );
+    const [largest] = premiums.toSorted((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))[0] ?? [];
+    const symbols = [...new Set([largest, 'S3', 'S0', 'S12'])];
+    expect(exposure.focus.map(({ symbol }) => symbol)).toEqual(symbols);
     for (const symbol of exposure.focus) {
       const own = days.get(symbol.symbol);
       expectDetails(symbol, own?.spot ?? 0, DATE, own?.series ?? []);
     }
     expect(exposure.lead).toEqual(exposure.focus[0]);
-  });
-});
-
-describe('the lead without a watchlist', () => {
-  const of = (symbol: string, oi: number) => row({ id: symbol, symbol, oi, option_symbol: `${symbol}261218C00100000` });
-
-  it('is SPX, else SPY, else the symbol with the largest exposure', async () => {
-    const lead = async (...symbols: readonly string[]) => {
-      const { lead: found, focus } = await expose(symbols.map((symbol, at) => of(symbol, 1000 - at)));
-      expect(focus).toEqual([found]);
-      return found?.symbol;
-    };
-    expect(await lead('TSLA', 'SPY', 'SPX')).toBe('SPX');
-    expect(await lead('TSLA', 'SPY')).toBe('SPY');
-    expect(await lead('TSLA', 'NVDA')).toBe('TSLA');
   });
 });
 
@@ -405,15 +397,18 @@ describe('the symbols of the exposure', () => {
   const named = (symbol: string, changes: Partial<Row> = {}) =>
     row({ id: symbol, symbol, option_symbol: `${symbol}261120C00600000`, ...changes });
 
-  it('without a watchlist are the first of the ranking', async () => {
-    const exposure = await expose([
+  it('are the one with most premium, which leads, then the watchlist', async () => {
+    const trades = [
       named('A', { oi: 10 }),
-      named('B', { oi: 20 }),
+      named('B', { oi: 20, price: 12.5, premium: 12_500 }),
       named('C', { put_call: 'PUT', oi: 30 }),
-    ]);
+    ];
+    const exposure = await expose(trades);
     expect(exposure.top.map(({ symbol }) => symbol)).toEqual(['C', 'B', 'A']);
-    expect(exposure.focus.map(({ symbol }) => symbol)).toEqual(['C']);
-    expect(exposure.lead).toEqual(exposure.focus[0]);
+    expect(exposure.focus.map(({ symbol }) => symbol)).toEqual(['B']);
+    const watched = await expose(trades, { focus: ['A', 'B', 'NONE'] });
+    expect(watched.focus.map(({ symbol }) => symbol)).toEqual(['B', 'A']);
+    for (const { lead, focus } of [exposure, watched]) expect(lead).toEqual(focus[0]);
   });
 
   it('of equal exposure are ordered by name, and there are ten at most', async () => {
@@ -422,18 +417,18 @@ describe('the symbols of the exposure', () => {
     expect(top.map(({ symbol }) => symbol)).toEqual(symbols.slice(0, 10));
   });
 
-  it('lead with the first of the watchlist that has exposure, else with the first of the ranking', async () => {
+  it('lead with the first of them that has exposure, else with the first of the ranking', async () => {
     const trades = [
       named('BIG', { oi: 9000 }),
-      named('FLAT', { gamma: 0 }),
+      named('FLAT', { gamma: 0, price: 12.5, premium: 12_500 }),
       named('DARK', { underlying_price: 0 }),
       named('OWN'),
     ];
     const own = await expose(trades, { focus: ['NONE', 'DARK', 'FLAT', 'OWN'] });
-    expect(own.focus.map(({ symbol }) => symbol)).toEqual(['DARK', 'FLAT', 'OWN']);
+    expect(own.focus.map(({ symbol }) => symbol)).toEqual(['FLAT', 'DARK', 'OWN']);
     expect(own.lead?.symbol).toBe('OWN');
     const other = await expose(trades, { focus: ['NONE', 'DARK'] });
-    expect(other.focus.map(({ symbol }) => symbol)).toEqual(['DARK']);
+    expect(other.focus.map(({ symbol }) => symbol)).toEqual(['BIG', 'FLAT', 'DARK']);
     expect(other.lead?.symbol).toBe('BIG');
     expect(other.lead?.strikes).toHaveLength(1);
   });
@@ -452,6 +447,9 @@ describe('the symbols of the exposure', () => {
       callDex: 0,
       putDex: 0,
       netDex: 0,
+      netGexAfter: 0,
+      netDexAfter: 0,
+      endedContracts: 0,
       contracts: 2,
       adjustedContracts: 0,
       unknownContracts: 0,
@@ -465,6 +463,9 @@ describe('the symbols of the exposure', () => {
       callDex: 0,
       putDex: 0,
       netDex: 0,
+      netGexAfter: 0,
+      netDexAfter: 0,
+      endedContracts: 0,
       contracts: 1,
       adjustedContracts: 0,
       unknownContracts: 0,
@@ -473,6 +474,10 @@ describe('the symbols of the exposure', () => {
       callWall: null,
       putWall: null,
       absoluteGammaStrike: null,
+      zeroGammaAfter: null,
+      callWallAfter: null,
+      putWallAfter: null,
+      zeroGammas: [],
       strikes: [],
       expirations: [],
       marketStructure: null,
@@ -508,11 +513,15 @@ function sumNaively(
     | { readonly spot: number; readonly series: readonly (OptionContract & { readonly delta: number | null })[] }
     | undefined,
 ) {
-  const sums = { callGex: 0, putGex: 0, netGex: 0, callDex: 0, putDex: 0, netDex: 0 };
+  const sums = { callGex: 0, putGex: 0, callDex: 0, putDex: 0, netGexAfter: 0, netDexAfter: 0 };
   const spot = own?.spot ?? 0;
-  for (const { putCall, gamma, delta, openInterest } of own?.series ?? []) {
+  for (const { putCall, gamma, delta, openInterest, expirationDate } of own?.series ?? []) {
     const gex = (gamma ?? 0) * openInterest * 100 * spot * spot * 0.01;
     const dex = (delta ?? 0) * openInterest * 100 * spot;
+    if (expirationDate > DATE) {
+      sums.netGexAfter += putCall === 'CALL' ? gex : -gex;
+      sums.netDexAfter += dex;
+    }
     if (putCall === 'CALL') {
       sums.callGex += gex;
       sums.callDex += dex;
@@ -565,9 +574,21 @@ function expectDetails(
     expectClose(actual?.expirations[at]?.putGex ?? Number.NaN, put_gex, scale);
     expectClose(actual?.expirations[at]?.netGex ?? Number.NaN, net_gex, scale);
   }
-  const zero = spot > 0 ? computeZeroGamma(spot, date, chain) : null;
-  if (zero === null) expect(actual?.zeroGamma).toBeNull();
-  else expectClose(actual?.zeroGamma ?? Number.NaN, zero, spot);
+  const left = chain.filter(({ expirationDate }) => expirationDate > date);
+  const after = sumGammaExposure(spot, left);
+  expectClose(actual?.netGexAfter ?? Number.NaN, after.net_gex, scale);
+  expect([actual?.callWallAfter, actual?.putWallAfter]).toEqual([after.call_wall, after.put_wall]);
+  const strikesAfter = new Map(after.gex_by_strike.map(({ strike, net_gex }) => [strike, net_gex]));
+  for (const { strike, netGexAfter } of actual?.strikes ?? [])
+    expectClose(netGexAfter, strikesAfter.get(strike) ?? 0, scale);
+  const zeros = [chain, left].map((contracts) => (spot > 0 ? listZeroGammas(spot, date, contracts) : []));
+  for (const [at, isAfter] of [false, true].entries()) {
+    const found = actual?.zeroGammas.filter((zero) => zero.isAfter === isAfter) ?? [];
+    expect(found.map(({ place }) => place)).toEqual(zeros[at]?.map((_, index) => index + 1));
+    for (const [index, { zeroGamma }] of found.entries()) expectClose(zeroGamma, zeros[at]?.[index] ?? 0, spot);
+  }
+  const nearest = (isAfter: boolean) => actual?.zeroGammas.find((zero) => zero.isAfter === isAfter)?.zeroGamma ?? null;
+  expect([actual?.zeroGamma, actual?.zeroGammaAfter]).toEqual([nearest(false), nearest(true)]);
 }
 
 /** Within 1e-9 of `scale`, as sums of doubles depend on their order. */

@@ -6,6 +6,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { FlowReport, SealedDrop } from '../../src/report/model.ts';
+import { OPTIONS, renderFlowReport } from './days.ts';
 import { createTrade, hasVixDay, readVixDay, type Trade, useDrops, VIX_MISSING } from './drop-file.ts';
 import { known } from './known.ts';
 import { computePremium, splitFates } from './plain-loops.ts';
@@ -28,10 +29,24 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MI
   it('leaves out the cancel message, the print that it takes back and the late reports, and says so', () => {
     const { cancelMessages, cancelledPrints, unmatchedCancels, lateReports } = report.exclusions;
     expect(cancelMessages).toEqual({ trades: 1, premium: 39_600 });
-    expect(cancelledPrints).toEqual({ trades: 1, premium: 39_600 });
+    expect(cancelledPrints).toMatchObject({ trades: 1, premium: 39_600 });
     expect(unmatchedCancels).toBe(0);
     expect(lateReports.trades).toBe(24);
     expect(report.headline.trades).toBe(2295 - 1 - 1 - 24);
+  });
+
+  it('names on the first screen what is left out, as it matters, and lists the largest of it', async () => {
+    const { lateReports } = report.exclusions;
+    const [bullish, bearish] = [known(lateReports.bullish), known(lateReports.bearish)];
+    expect([known(lateReports.premium), bullish - bearish].every((dollars) => dollars > 1_300_000)).toBe(true);
+    const { text } = await renderFlowReport(report, OPTIONS);
+    expect(text).toMatch(
+      /24 late reports are in no other number: \$1\.40M \(6\.6% of premium\), bullish by \$1\.\d+M; with them the day would be bullish by/,
+    );
+    const left = leftOutOf(readVixDay()).filter(({ option_activity_type: type }) => type !== 'CANC');
+    const largest = left.toSorted((a, b) => b.premium - a.premium).slice(0, 10);
+    expect(report.biggestLeftOut.map(({ premium }) => premium)).toEqual(largest.map(({ premium }) => premium));
+    expect(new Set(report.biggestLeftOut.map(({ record }) => record))).toContain('late report');
   });
 
   it('has the published sums by put, call and sentiment in what counts and what does not together', () => {
@@ -96,9 +111,9 @@ describe('the edges of a day', () => {
     expect(report.exclusions).toEqual({
       unknownCodes: [],
       cancelMessages: { trades: 30, premium: 37_500 },
-      cancelledPrints: { trades: 30, premium: 37_500 },
+      cancelledPrints: { trades: 30, premium: 37_500, bullish: 37_500, bearish: 0 },
       unmatchedCancels: 0,
-      lateReports: { trades: 0, premium: 0 },
+      lateReports: { trades: 0, premium: 0, bullish: 0, bearish: 0 },
       otherHours: { trades: 0, premium: 0 },
       recorded: { trades: 60, premium: 75_000 },
     });

@@ -56,8 +56,8 @@ describe('a day of which no trade has a premium', () => {
     const model = await report([{ premium }, { ...PUT, premium, gamma: 0.01 }, neutral]);
     expect(model.headline).toMatchObject({ trades: 3, unpriced: 3, total: null, calls: null, bullish: null, sweep: 0 });
     const { subject, html, text, digest } = await render(model);
-    expect(subject).toBe('Options flow 2026-11-19: premium cannot be computed (3 of 3 trades have no premium)');
-    expect(digest.subject).toBe('Options flow digest 2026-11-19: 1 dataset, trades premium cannot be computed');
+    expect(subject).toBe('Flow Nov 19: premium cannot be computed (3 of 3 trades have no premium)');
+    expect(digest.subject).toBe('Flow digest Nov 19: 1 dataset, trades premium cannot be computed');
     for (const part of [html, text, digest.html, digest.text]) {
       expect(part).toContain('cannot be computed');
       expect(part).toContain('3 of 3 trades have no premium');
@@ -108,9 +108,7 @@ describe('a day of which some trades have no premium', () => {
       ['QQQ', null, 1],
     ]);
     const { subject, text, full } = await render(model);
-    expect(subject).toBe(
-      'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61% calls, bullish by $450',
-    );
+    expect(subject).toBe('Flow Nov 19: $2.05K premium (2 of 4 trades have no premium), 61% calls, bullish by $450');
     expect(text).toContain('* All premium sums leave out some trades: 2 of 4 trades have no premium.');
     expect(full).toContain('Of the largest symbols: SPY 1, QQQ 1.');
     expect(text).toMatch(/^QQQ +n\/a +n\/a/m);
@@ -138,7 +136,7 @@ describe('a sum that no number can hold', () => {
     expect(model.headline).toMatchObject({ total: null, calls: null, puts: 0, unpriced: 0 });
     expect(model.comparison.changes.total.latest).toBeNull();
     const { subject, full } = await render(model);
-    expect(subject).toBe('Options flow 2026-11-19: premium cannot be computed (the sum is too large)');
+    expect(subject).toBe('Flow Nov 19: premium cannot be computed (the sum is too large)');
     expect(full).toContain('the sum is beyond what a number can hold');
     const { exposure } = await report([{ gamma: 1e308 }]);
     expect(exposure.total).toMatchObject({ callGex: null, putGex: 0, netGex: null });

@@ -1,6 +1,6 @@
 /** For tests whose days lack no numbers: amounts as plain numbers. */
 import type { Amount } from '../../src/report/amount.ts';
-import type { SymbolExposure } from '../../src/report/model.ts';
+import type { SymbolExposure } from '../../src/report/exposure-model.ts';
 import type { Premium } from '../../src/report/numbers.ts';
 
 type Sums = 'contracts' | 'callContracts' | 'putContracts' | 'total' | 'calls' | 'puts' | 'netCalls' | 'netPuts';
@@ -9,7 +9,9 @@ export type KnownPremium = Premium & Readonly<Record<Sums | Parts, number>>;
 
 type Gex = 'callGex' | 'putGex' | 'netGex';
 export type KnownGex = Readonly<Record<Gex, number>>;
-export type KnownExposure = SymbolExposure & KnownGex & Readonly<Record<'callDex' | 'putDex' | 'netDex', number>>;
+export type KnownExposure = SymbolExposure &
+  KnownGex &
+  Readonly<Record<'callDex' | 'putDex' | 'netDex' | 'netGexAfter' | 'netDexAfter', number>>;
 
 /** @throws when nobody knows it */
 export function known(amount: Amount | undefined): number {

@@ -4,17 +4,16 @@
  * model's sums count.
  */
 
+import type { Exposure, StrikeGex } from '../../src/report/exposure-model.ts';
 import type {
   BigTrade,
   Change,
   Comparison,
   Exclusions,
   ExpiryBucket,
-  Exposure,
   FlowReport,
   HalfHour,
   MoneynessBucket,
-  StrikeGex,
   SymbolFlow,
   UnusualSymbol,
 } from '../../src/report/model.ts';
@@ -101,7 +100,7 @@ export function createStrikes(spot: number, size: number, options: { step?: numb
     const round = (strike / step) % 5 === 0 ? 1.8 : 1;
     const callGex = size * Math.exp(-(((index - 4) / 7) ** 2)) * round * callPart;
     const putGex = -size * Math.exp(-(((index + 4) / 7) ** 2)) * round * 0.9;
-    strikes.push({ strike, callGex, putGex, netGex: callGex + putGex });
+    strikes.push({ strike, callGex, putGex, netGex: callGex + putGex, netGexAfter: (callGex + putGex) * 0.7 });
   }
   return strikes;
 }
@@ -120,6 +119,7 @@ export function createSymbolExposure(
   const callGex = strikes.reduce((sum, strike) => sum + strike.callGex, 0);
   const putGex = strikes.reduce((sum, strike) => sum + strike.putGex, 0);
   const netGex = callGex + putGex;
+  const zeroGamma = netGex > 0 ? spot * 0.991 : spot * 1.012;
   const most = (of: (strike: StrikeGex & KnownGex) => number) =>
     strikes.reduce((best, strike) => (of(strike) > of(best) ? strike : best)).strike;
   const dates = ['2026-11-19', '2026-11-20', '2026-11-23', '2026-11-27', '2026-12-18', '2027-01-15'];
@@ -132,14 +132,25 @@ export function createSymbolExposure(
     callDex: callGex * 38,
     putDex: putGex * 31,
     netDex: callGex * 38 + putGex * 31,
+    // A third of the gamma expires this day.
+    netGexAfter: netGex * 0.66,
+    netDexAfter: (callGex * 38 + putGex * 31) * 0.66,
+    endedContracts: 212,
     contracts: 4_312,
     adjustedContracts: 0,
     isWholeChain: false,
     unknownContracts: 0,
-    zeroGamma: netGex > 0 ? spot * 0.991 : spot * 1.012,
+    zeroGamma,
+    zeroGammaAfter: zeroGamma * 0.998,
+    zeroGammas: [
+      { isAfter: false, zeroGamma, place: 1 },
+      { isAfter: false, zeroGamma: zeroGamma * 1.1, place: 2 },
+    ],
     callWall: most((strike) => strike.callGex),
     putWall: most((strike) => -strike.putGex),
     absoluteGammaStrike: most((strike) => strike.callGex - strike.putGex),
+    callWallAfter: most((strike) => strike.callGex),
+    putWallAfter: most((strike) => -strike.putGex),
     strikes,
     expirations: dates.map((expirationDate, index) => {
       const part = [0.34, 0.24, 0.08, 0.16, 0.12, 0.06][index] ?? 0;
@@ -168,6 +179,9 @@ export function createExposure(focus: readonly KnownExposure[], unpricedSymbols 
       callDex: sum((row) => row.callDex),
       putDex: sum((row) => row.putDex),
       netDex: sum((row) => row.netDex),
+      netGexAfter: sum((row) => row.netGexAfter),
+      netDexAfter: sum((row) => row.netDexAfter),
+      endedContracts: sum((row) => row.endedContracts),
       contracts: sum((row) => row.contracts),
       adjustedContracts: 0,
       unknownContracts: 0,
@@ -271,9 +285,9 @@ export function createMoneyness(day: KnownPremium, parts = [0.34, 0.22, 0.439, 0
 
 const NO_EXCLUSIONS: Exclusions = {
   cancelMessages: { trades: 0, premium: 0 },
-  cancelledPrints: { trades: 0, premium: 0 },
+  cancelledPrints: { trades: 0, premium: 0, bullish: 0, bearish: 0 },
   unmatchedCancels: 0,
-  lateReports: { trades: 0, premium: 0 },
+  lateReports: { trades: 0, premium: 0, bullish: 0, bearish: 0 },
   otherHours: { trades: 0, premium: 0 },
   recorded: { trades: 0, premium: 0 },
   unknownCodes: [],
@@ -369,9 +383,9 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     headline,
     exclusions: createExclusions(headline, {
       cancelMessages: { trades: 41, premium: 1_310_000 },
-      cancelledPrints: { trades: 39, premium: 1_290_000 },
+      cancelledPrints: { trades: 39, premium: 1_290_000, bullish: 600_000, bearish: 550_000 },
       unmatchedCancels: 2,
-      lateReports: { trades: 118, premium: 4_020_000 },
+      lateReports: { trades: 118, premium: 4_020_000, bullish: 2_900_000, bearish: 800_000 },
     }),
     besides: { overnight: { trades: 0, premium: 0 }, curb: { trades: 0, premium: 0 } },
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: headline.total * 0.31 },
@@ -395,6 +409,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     ],
     biggestTrades: trades,
     biggestSweeps: trades.filter(({ sweep }) => sweep),
+    biggestLeftOut: trades.slice(0, 2).map((trade) => ({ record: 'late report', ...trade })),
     exposure,
     watchlist: ['SPY', 'QQQ', 'NVDA', 'IWM'].map((symbol) => ({
       symbol,

@@ -66,11 +66,16 @@ export function computeExclusions({ counted, cancels, cancelled, late }: Fates):
     trades: trades.length,
     premium: amountOf(trades, (trade) => trade.premium),
   });
+  const sided = (trades: readonly Trade[]) => {
+    const of = (side: string) =>
+      sum(trades, ({ sentiment, premium }) => (sentiment === side && Number.isFinite(premium) ? premium : 0));
+    return { ...tally(trades), bullish: of('BULLISH'), bearish: of('BEARISH') };
+  };
   return {
     cancelMessages: tally(cancels),
-    cancelledPrints: tally(cancelled),
+    cancelledPrints: sided(cancelled),
     unmatchedCancels: cancels.length - cancelled.length,
-    lateReports: tally(late),
+    lateReports: sided(late),
     otherHours: tally([]),
     recorded: tally([...counted, ...cancels, ...cancelled, ...late]),
     unknownCodes: computeUnknownCodes(counted),

@@ -175,7 +175,8 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
 
     it('Walls and Zero gamma give those of the symbols with details', async () => {
       const walls = new Map((await run('Walls')).map((row) => [row['symbol'], row]));
-      const zeros = new Map((await run('Zero gamma')).map((row) => [row['symbol'], row['zero_gamma']]));
+      const nearest = (await run('Zero gamma')).filter((row) => row['is_after'] === 0 && row['place'] === 1);
+      const zeros = new Map(nearest.map((row) => [row['symbol'], row['zero_gamma']]));
       const { focus } = report.exposure;
       expect(focus.length).toBeGreaterThan(name === 'random' ? 2 : 0);
       for (const { symbol, callWall, putWall, absoluteGammaStrike, zeroGamma } of focus) {
@@ -261,11 +262,21 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       expectSame({ series, ofSeries, unknownSeries, premium: dollars }, report.volumeAboveOpenInterest);
     });
 
+    it('Biggest left out gives the late reports and cancelled prints in order', async () => {
+      const left = report.biggestLeftOut;
+      if (left.length === 0) return;
+      const rows = await run('Biggest left out');
+      const listed = (list: readonly Row[]) => list.map((row) => [String(row['id']), row['record']]);
+      expect(listed(rows)).toEqual(left.map(({ id, record }) => [id, record]));
+      if (name === 'random') expect(new Set(left.map(({ record }) => record)).size).toBe(2);
+    });
+
     it('Records left out gives what is left out', async () => {
       const rows = await run('Records left out');
       const tally = (record: string) => {
         const row = rows.find((candidate) => candidate['record'] === record);
-        return { trades: row?.['trades'] ?? 0, premium: row === undefined ? 0 : row['total_premium'] };
+        const { trades = 0, total_premium: premium = 0, bullish = 0, bearish = 0 } = row ?? {};
+        return { trades, premium, bullish, bearish };
       };
       const { cancelMessages, cancelledPrints, lateReports } = report.exclusions;
       expectSame(tally('cancel message'), cancelMessages);

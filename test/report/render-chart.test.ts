@@ -81,7 +81,10 @@ describe('a chart', () => {
     for (const lead of [
       createSymbolExposure('SPY'),
       createSymbolExposure('SPY', { zeroGamma: null, callWall: null, putWall: null, spot: null }),
-      createSymbolExposure('SPY', { strikes: [{ strike: 600, callGex: 1, putGex: 0, netGex: 1 }], zeroGamma: 2 }),
+      createSymbolExposure('SPY', {
+        strikes: [{ strike: 600, callGex: 1, putGex: 0, netGex: 1, netGexAfter: 1 }],
+        zeroGamma: 2,
+      }),
       createSymbolExposure('SPY', { strikes: [] }),
     ]) {
       const png = await renderPicture(buildStrikeChart(lead, LIGHT), CHART_WIDTH);
@@ -108,7 +111,7 @@ describe('a chart', () => {
   });
 
   it('by strike leaves out far strikes without exposure, and no bar covers another', () => {
-    const size = { putGex: -1, netGex: 0 };
+    const size = { putGex: -1, netGex: 0, netGexAfter: 0 };
     const strikes = [5, 10, 10.5, 11, 12, 15, 40, 90].map((strike) => ({
       strike,
       callGex: strike < 30 ? 1 : 0,

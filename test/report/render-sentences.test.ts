@@ -15,10 +15,12 @@ import {
   sayUnusual,
   sayZeroDte,
 } from '../../src/report/text/sentences.ts';
+import { describeLean } from '../../src/report/text/subject.ts';
 import { DAYS, pickDay } from './days.ts';
 import {
   createComparison,
   createDrivers,
+  createExclusions,
   createExposure,
   createPremium,
   createReport,
@@ -164,6 +166,39 @@ describe('the causes', () => {
     expect(say({ premium: 160e6, sentiment: 'BULLISH' })).toMatch(/without it the day is bearish by \$60\.0M\.$/);
     expect(say({ premium: 40e6, sentiment: 'BULLISH' })).toBeUndefined();
     expect(say({ premium: 120e6, sentiment: 'BEARISH' })).toBeUndefined();
+  });
+
+  it('say that a day is balanced only because of one trade, and that another has no direction', () => {
+    const headline = createPremium({ total: 1e9, bullish: 0.2, bearish: 0.2 });
+    const say = (premium: number, sentiment = 'BULLISH') =>
+      sayOneSided(createReport({ headline, biggestTrades: [createTrade({ premium, sentiment })] }))?.text;
+    expect(say(39.5e6)).toMatch(
+      /^Balanced only because one trade is \$39\.5M bullish \(SPY .*\): without it the day is bearish by \$39\.5M\.$/,
+    );
+    expect(say(39.5e6, 'BEARISH')).toMatch(/bearish \(SPY .*\): without it the day is bullish by \$39\.5M\.$/);
+    expect(say(5e6)).toBeUndefined();
+    const neutral = createPremium({ total: 1e9, bullish: 0, bearish: 0 });
+    expect(describeLean(neutral)).toBe('no direction known');
+  });
+
+  it('say what is left out where it is a hundredth of the premium, or would turn the day', () => {
+    const headline = createPremium({ total: 1e9, bullish: 0.2, bearish: 0.25 });
+    const say = (changes: { trades?: number; premium: number; bullish: number; bearish: number }, of = headline) => {
+      const lateReports = { trades: 24, ...changes };
+      const report = createReport({ headline: of, exclusions: createExclusions(of, { lateReports }) });
+      return buildSentences(report).find((sentence) => sentence.includes('in no other number'));
+    };
+    expect(say({ premium: 10e6, bullish: 9e6, bearish: 1e6 })).toBe(
+      '24 late reports are in no other number: $10.0M (1.0% of premium), bullish by $8.00M.',
+    );
+    expect(say({ premium: 9e6, bullish: 9e6, bearish: 0 })).toBeUndefined();
+    expect(say({ trades: 1, premium: 100e6, bullish: 100e6, bearish: 0 })).toBe(
+      '1 late report is in no other number: $100M (10.0% of premium), bullish by $100M; with it the day would be bullish by $50.0M.',
+    );
+    const close = createPremium({ total: 1e9, bullish: 0.2, bearish: 0.2212 });
+    expect(say({ premium: 9e6, bullish: 9e6, bearish: 0 }, close)).toBe(
+      '24 late reports are in no other number: $9.00M (0.9% of premium), bullish by $9.00M; with them the day would be balanced.',
+    );
   });
 
   it('are printed by how much of the day they explain, at most three', () => {

@@ -64,10 +64,10 @@ describe('a change', () => {
   it.each<[Compared, number, number, string, string]>([
     ['total', 1.24e9, 1.1e9, '$1.24B', '+13%'],
     ['total', 1e9, 1e9, '$1.00B', '0%'],
-    ['netCalls', -5e6, 2e6, '-$5.00M', '-$7.00M'],
+    ['netCalls', -5e6, 2e6, '−$5.00M', '−$7.00M'],
     ['zeroDteShare', 0.382, 0.361, '38.2%', '+2.1 pt'],
     ['zeroDteShare', 0.1, 0.10001, '10.0%', '0.0 pt'],
-    ['putCallByPremium', 0.7, 0.8, '0.70', '-0.10'],
+    ['putCallByPremium', 0.7, 0.8, '0.70', '−0.10'],
   ])('of %s from %d before %d is said in its own unit', (key, latest, previous, text, change) => {
     const row = readRow(key, { latest, previous, mean: previous });
     expect([row.latest, row.onPrevious, row.onMean]).toEqual([text, change, change]);
@@ -147,10 +147,10 @@ describe('a text', () => {
     expect([950, 9_999, 61_204, 6_526_316].map(formatShortCount)).toEqual(['950', '9,999', '61.2K', '6.53M']);
     expect([991_999, 99.4, 0.1, 0.0994, -0.034, -0.0001, Number.NaN].map(formatSignedPercent)).toEqual([
       '992K ×',
-      '+9940%',
+      '100 ×',
       '+10%',
       '+9.9%',
-      '-3.4%',
+      '−3.4%',
       '0%',
       'n/a',
     ]);
@@ -167,7 +167,7 @@ describe('a text', () => {
     expect([0, 1e-12, 0.004, 0.5, 0.994, 0.996, 1 - 1e-12, 1].map(formatPart)).toEqual([
       ...['0%', '0%', '<1%', '50%', '99%', '>99%', '100%', '100%'],
     ]);
-    expect([-0.001, 0.001, -1].map(formatSignedDollars)).toEqual(['$0.00', '$0.00', '-$1.00']);
+    expect([-0.001, 0.001, -1].map(formatSignedDollars)).toEqual(['$0.00', '$0.00', '−$1.00']);
   });
 });
 
@@ -187,7 +187,10 @@ describe('the sentiment bar', () => {
 
 describe('what is left out', () => {
   it('stands between what is counted and what the file holds', () => {
-    const left = createExclusions({ ...day, trades: 10 }, { lateReports: { trades: 2, premium: 30 } });
+    const left = createExclusions(
+      { ...day, trades: 10 },
+      { lateReports: { trades: 2, premium: 30, bullish: 30, bearish: 0 } },
+    );
     expect(buildExclusionRows({ ...day, trades: 10 }, left)).toEqual([
       { name: 'Counted above', trades: '10', premium: '$1.00K' },
       { name: 'Cancel messages', trades: '0', premium: '$0.00' },

@@ -193,9 +193,9 @@ describe('the mail of an unusual day', () => {
 
   it('a degraded day says it in the subject and above the numbers', async () => {
     const mail = await renderDay('degraded');
-    expect(mail.subject).toContain('2026-11-19 [degraded]:');
+    expect(mail.subject).toContain('Nov 19 [degraded]:');
     expect(mail.html.indexOf('This day is not verified as complete.')).toBeLessThan(mail.html.indexOf('Total premium'));
-    expect(mail.text).toMatch(/^DEGRADED: .* verified .*, revision 2$/m);
+    expect(mail.text).toMatch(/^DEGRADED: .* sealed .*, revision 2$/m);
   });
 
   it('a late report is marked late', async () => {
@@ -208,7 +208,7 @@ describe('the mail of an unusual day', () => {
 describe('a digest', () => {
   it('of nothing but pending datasets says so', async () => {
     const none = await renderDigest([{ title: 'trades', pending: '2026-11-19' }], { ...OPTIONS, late: true });
-    expect(none.subject).toBe('Options flow digest 2026-11-19 [late]: 1 dataset, 1 pending');
+    expect(none.subject).toBe('Flow digest Nov 19 [late]: 1 dataset, 1 pending');
     expect(none.text).toContain('PENDING: Thursday, November 19, 2026');
   });
 });

@@ -8,7 +8,7 @@ import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { buildFlowView, type FlowView } from '../../src/report/text/mail-view.ts';
 import { buildSentences, sayCallShare, sayUnusual } from '../../src/report/text/sentences.ts';
-import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
+import { buildSubject } from '../../src/report/text/subject.ts';
 import { createTrade, type Trade, useDrops } from './drop-file.ts';
 import { expectClose } from './plain-loops.ts';
 
@@ -120,10 +120,8 @@ describe('strange records', () => {
     expect(buildSentences(model)).toEqual([
       'None of the 2 records of this date counts ($6.00M): each is a late report, a cancelled print or a cancel message.',
     ]);
-    expect(buildSubject(model, { late: false, corrected: false })).toBe(
-      'Options flow 2026-11-19: no trade that counts',
-    );
-    expect(buildPreview(model)).toBe('None of the 2 records of this date counts.');
+    expect(buildSubject(model, { late: false, corrected: false })).toBe('Flow Nov 19: no trade that counts');
+    expect(show(model).preview).toMatch(/^None of the 2 records of this date counts/);
   });
 
   it('a share that is nearly everything or nearly nothing is not rounded to it', async () => {
@@ -171,7 +169,7 @@ describe('strange records', () => {
   ])('a drop with %s is named as filtered', async (filter, gex, hasGex) => {
     const model = await report(listTrades({ premium: 60_000, gamma: 0.01, oi: 100 }), [], { filter });
     const view = show(model);
-    expect(view.subject).toMatch(/^Options flow 2026-11-19 \[filtered\]: /);
+    expect(view.subject).toMatch(/^Flow Nov 19 \[filtered\]: /);
     expect(view.sentences[0]).toBe(`Only trades with ${filter}: every sum covers only these.${gex}`);
     expect(view.lead !== null).toBe(hasGex);
     expect(model.exposure.total.netGex !== null).toBe(hasGex);

@@ -174,7 +174,7 @@ describe('a fault of the source', () => {
   it('is a column that is null much more often', () => {
     const day = createDay(DATE, 9);
     expect(saying({ ...day, nulls: new Map([['iv', Math.round(day.rows * 0.4)]]) })).toEqual([
-      '40.0% of "iv" are null, usually 1.0%',
+      '40.0% of rows have no iv, usually 1.0%',
     ]);
   });
 

@@ -1,6 +1,6 @@
 /**
- * Presigned links on a real S3 server: how long they last, and who signs them. That the bytes come, and which durations
- * are refused, is in `test/contract/store.external.test.ts`.
+ * Presigned links on a real S3 server: how long they last, and who signs them. That the bytes come is in
+ * `test/contract/store.external.test.ts`, and which durations a job may ask for in `test/job/reports.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';

@@ -52,17 +52,17 @@ function writeStamp(
   { title = '', accent, note = '' }: PdfLook,
 ): void {
   const { drop, headline } = report;
-  const { label, complete, rows, revision, from, until, sealedAt } = buildStamp(report, timezone);
+  const { label, notice, rows, revision, from, until, sealedAt } = buildStamp(report, timezone);
   const trades =
     headline.trades === 0 ? 'no trades' : `${countOf(headline.trades, 'trade')} counted, ${from} to ${until} New York`;
   const colour = accent ? buildAccent(accent).light : COLOURS.ink;
   writeText(page, title, { type: 'H1', font: 'bold', size: 20, colour });
   writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
-  writeText(page, complete ? label : 'Degraded: a part of the day may be missing', {
+  writeText(page, notice === null ? label : `${label}. ${notice.title} ${notice.text}`, {
     type: 'P',
     font: 'bold',
     size: 9.5,
-    colour: complete ? COLOURS.good : COLOURS.bad,
+    colour: notice === null ? COLOURS.good : COLOURS.bad,
   });
   writeText(page, `${rows}, revision ${revision}; ${trades}; sealed ${sealedAt}`, {
     type: 'P',

@@ -3,9 +3,10 @@
  * plot of GEX by strike has a fixed size, because our own arithmetic places the labels above it.
  */
 import type { TopLevelSpec } from 'vega-lite';
-import { formatDecimal } from '../../core/units.ts';
+import { formatDecimal, MINUS } from '../../core/units.ts';
+import type { StrikeGex, SymbolExposure } from '../exposure-model.ts';
 import type { ChartSection } from '../look.ts';
-import type { FlowReport, HalfHour, StrikeGex, SymbolExposure, SymbolFlow } from '../model.ts';
+import type { FlowReport, HalfHour, SymbolFlow } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { describeSession, describeStrikes, describeSymbols, formatStrike } from '../text/captions.ts';
 import { nameSymbol } from '../text/label.ts';
@@ -254,8 +255,8 @@ export function buildStrikeChart(lead: SymbolExposure, palette: Palette): TopLev
   };
 }
 
-/** Writes `-$1.5B`, as in the tables; d3 would put the minus sign after the dollar sign. */
-const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '-' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
+/** Writes `−$1.5B`, as in the tables; d3 would put the minus sign after the dollar sign. */
+const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '${MINUS}' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
 
 function listLevels(lead: SymbolExposure): readonly MarkerLevel[] {
   return LEVELS.flatMap(({ key, name, print }) => {

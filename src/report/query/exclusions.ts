@@ -9,7 +9,7 @@ import { addDays } from '../../calendar/wall-clock.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { listPasses } from '../../engine/passes.ts';
 import type { DropSource } from '../drop-source.ts';
-import type { Exclusions, FlowReport, Tally, UnknownCodes } from '../model.ts';
+import type { Exclusions, FlowReport, LeftOut, Tally, UnknownCodes } from '../model.ts';
 import {
   buildCancelledQuery,
   buildCountedCondition,
@@ -27,12 +27,14 @@ const MAX_LISTED = 20_000;
 /** The row's number in its file, which the engine need not read from the file. */
 const PLACE = '_row_number';
 
-type RecordedRow = Readonly<Record<'recorded' | 'cancels' | 'late', Tally>> &
-  Readonly<Record<'unpriced' | 'unsized' | 'uncoded', number>>;
+type RecordedRow = Readonly<Record<'recorded' | 'cancels', Tally>> & { readonly late: LeftOut } & Readonly<
+    Record<'unpriced' | 'unsized' | 'uncoded', number>
+  >;
 
 const NOTHING: Tally = { trades: 0, premium: 0 };
+const NO_PRINTS: LeftOut = { ...NOTHING, bullish: 0, bearish: 0 };
 
-type CancelledRow = Readonly<Record<'prints' | 'late', Tally>> & { readonly places: readonly number[] };
+type CancelledRow = Readonly<Record<'prints' | 'late', LeftOut>> & { readonly places: readonly number[] };
 
 /**
  * One pass over a few columns; if there are cancel messages, another one over the key's columns.
@@ -42,45 +44,67 @@ type CancelledRow = Readonly<Record<'prints' | 'late', Tally>> & { readonly plac
 export async function queryExclusions(file: DropSource) {
   const isCoded = CODES.map(([, condition]) => condition).join(' AND ');
   const [row] = await file.known<RecordedRow>(
-    `SELECT ${tally('true', 'recorded')}, ${tally(IS_CANCEL, 'cancels')}, ${tally(IS_LATE, 'late')},
+    `SELECT ${tally('true', 'recorded')}, ${tally(IS_CANCEL, 'cancels')}, ${tally(IS_LATE, 'late', { sides: true })},
        count(*) - count(${KNOWN_PREMIUM}) AS unpriced, count(*) - count(size) AS unsized,
        sum(CASE WHEN ${isCoded} THEN 0 ELSE 1 END) AS uncoded
      FROM ${file.table}`,
   );
-  const { cancels, late, recorded } = row ?? { cancels: NOTHING, late: NOTHING, recorded: NOTHING };
+  const { cancels, late, recorded } = row ?? { cancels: NOTHING, late: NO_PRINTS, recorded: NOTHING };
   const cancelled = cancels.trades === 0 ? undefined : await queryCancelled(file);
-  const { prints } = cancelled ?? { prints: NOTHING };
+  const { prints } = cancelled ?? { prints: NO_PRINTS };
+  const isCancelled = cancelled && prints.trades > 0 ? `${PLACE} IN (${listPlaces(file.table, cancelled)})` : 'false';
   return {
     exclusions: {
       cancelMessages: cancels,
       cancelledPrints: prints,
       unmatchedCancels: cancels.trades - prints.trades,
-      lateReports: subtract(late, cancelled?.late ?? NOTHING),
+      lateReports: subtract(late, cancelled?.late ?? NO_PRINTS),
       recorded,
     },
     condition: cancels.trades + late.trades === 0 ? null : buildCondition(file.table, cancelled),
+    /** The prints that were cancelled and the late reports; null without any. `record` says which. */
+    leftOut:
+      prints.trades + late.trades === 0
+        ? null
+        : `(SELECT *, if(${isCancelled}, 'cancelled print', 'late report') AS record FROM ${file.table} WHERE ${IS_LATE} OR ${isCancelled})`,
     hasGaps: (row?.unpriced ?? 0) + (row?.unsized ?? 0) > 0,
     hasUnknownCodes: (row?.uncoded ?? 0) > 0,
   };
 }
 
-/** The records that satisfy a condition, and their premium: 0 without any, unknown if none of them has one. */
-function tally(condition: string, name: string): string {
-  const premium = `if(countIf(${condition}) = 0, 0, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}))`;
-  return `CAST((countIf(${condition}), ${premium}), 'Tuple(trades UInt64, premium Nullable(Float64))') AS ${name}`;
+/**
+ * The records that satisfy a condition, and their premium: 0 without any, unknown if none of them has one.
+ * @param sides whether with its sentiment, to which a record without a premium adds nothing
+ */
+function tally(condition: string, name: string, { sides = false } = {}): string {
+  const side = (sentiment: string) => `sumIf(ifNull(${KNOWN_PREMIUM}, 0), ${condition} AND sentiment = '${sentiment}')`;
+  const columns = [
+    ['trades UInt64', `countIf(${condition})`],
+    ['premium Nullable(Float64)', `if(countIf(${condition}) = 0, 0, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}))`],
+    ...(sides
+      ? [
+          ['bullish Float64', side('BULLISH')],
+          ['bearish Float64', side('BEARISH')],
+        ]
+      : []),
+  ];
+  const [types, values] = [0, 1].map((at) => columns.map((column) => column[at]).join(', '));
+  return `CAST((${values}), 'Tuple(${types})') AS ${name}`;
 }
 
-function subtract(whole: Tally, part: Tally): Tally {
+function subtract(whole: LeftOut, part: LeftOut): LeftOut {
   const trades = whole.trades - part.trades;
-  if (trades === 0) return { trades, premium: 0 };
+  if (trades === 0) return NO_PRINTS;
   const isKnown = whole.premium !== null && (part.premium !== null || part.trades === 0);
-  return { trades, premium: isKnown ? (whole.premium ?? 0) - (part.premium ?? 0) : null };
+  const less = (side: 'bullish' | 'bearish') => (whole[side] ?? 0) - (part[side] ?? 0);
+  const premium = isKnown ? (whole.premium ?? 0) - (part.premium ?? 0) : null;
+  return { trades, premium, bullish: less('bullish'), bearish: less('bearish') };
 }
 
 async function queryCancelled(file: DropSource): Promise<CancelledRow | undefined> {
-  const query = buildCancelledQuery(file.table, [PLACE, 'premium', 'option_activity_type']);
+  const query = buildCancelledQuery(file.table, [PLACE, 'premium', 'option_activity_type', 'sentiment']);
   const [row] = await file.known<CancelledRow>(
-    `SELECT ${tally('true', 'prints')}, ${tally(IS_LATE, 'late')}, groupArray(${MAX_LISTED})(${PLACE}) AS places
+    `SELECT ${tally('true', 'prints', { sides: true })}, ${tally(IS_LATE, 'late', { sides: true })}, groupArray(${MAX_LISTED})(${PLACE}) AS places
      FROM (${query})`,
   );
   return row;
@@ -88,9 +112,12 @@ async function queryCancelled(file: DropSource): Promise<CancelledRow | undefine
 
 function buildCondition(table: string, cancelled: CancelledRow | undefined): string {
   if (cancelled === undefined || cancelled.prints.trades === 0) return buildCountedCondition(null);
-  const isListed = cancelled.prints.trades <= MAX_LISTED;
-  const list = isListed ? cancelled.places.join(', ') : buildCancelledQuery(table, [PLACE]);
-  return buildCountedCondition({ name: PLACE, list });
+  return buildCountedCondition({ name: PLACE, list: listPlaces(table, cancelled) });
+}
+
+/** The cancelled prints by their places, or as the rule. */
+function listPlaces(table: string, { prints, places }: CancelledRow): string {
+  return prints.trades <= MAX_LISTED ? places.join(', ') : buildCancelledQuery(table, [PLACE]);
 }
 
 /** Limit of listed values per column: readable, and a bound for a column with any number of values. */

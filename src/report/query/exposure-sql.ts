@@ -34,8 +34,6 @@ export const CHAIN_COLUMNS: readonly string[] = [
 export interface ExposureScope {
   /** Trading date, YYYY-MM-DD. */
   readonly date: string;
-  /** Whether zero gamma counts contracts that expire this date, with a time of 1/262. */
-  readonly keepsExpiring: boolean;
   /** Symbols that are shown as one. */
   readonly families: Families;
 }
@@ -83,14 +81,13 @@ export const DETAILS = {
 export function selectDetails(
   file: keyof typeof DETAILS,
   isShown: string,
-  { date, keepsExpiring }: ExposureScope,
+  { date }: ExposureScope,
   structure = '',
 ): string {
   return fillSql(file, {
     ...FIXED,
     ...{ date, isShown, structure },
     isSeriesShown: isShown.replace('symbol', 'series.symbol'),
-    isAlive: keepsExpiring ? '>=' : '>',
     weekdays: countWeekdays(date),
   });
 }
@@ -104,7 +101,7 @@ export function nameChain(chain: string, families: Families): string {
  * All series of the symbols that traded: those that traded, or the whole chain of a symbol that has one, from `states`.
  * @param chain the table of `nameChain`
  */
-export function selectSeries(chain: string | null, { date, families }: Omit<ExposureScope, 'keepsExpiring'>): string {
+export function selectSeries(chain: string | null, { date, families }: ExposureScope): string {
   if (chain === null) return fillSql('series');
   return fillSql('series-of-chain', {
     chain,
@@ -135,7 +132,7 @@ export function buildExposureQueries(
     .filter((file) => symbols.length > 0 && (structure !== null || file !== 'market-structure'));
   const isShown = `symbol IN (${symbols.join(', ')})`;
   return [
-    ['GEX by symbol', `${state}${fillSql('ranked')}\nSELECT * FROM ranked ORDER BY place`],
+    ['GEX by symbol', `${state}${fillSql('ranked', { date: scope.date })}\nSELECT * FROM ranked ORDER BY place`],
     ...files.map((file) => [DETAILS[file], `${state}${selectDetails(file, isShown, scope, structure ?? '')}`] as const),
   ];
 }

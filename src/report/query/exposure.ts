@@ -21,14 +21,16 @@ import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
   ExpirationGex,
-  ExpirationVolatility,
   Exposure,
+  ExposureLevels,
   ExposureSums,
   MarketStructureGex,
   RankedExposure,
   StrikeGex,
   SymbolExposure,
-} from '../model.ts';
+  ZeroGamma,
+} from '../exposure-model.ts';
+import type { ExpirationVolatility } from '../model.ts';
 import {
   CHAIN_COLUMNS,
   type DETAILS,
@@ -46,14 +48,14 @@ const TOP_EXPOSURES = 10;
 /** Symbols with odd prices that are named. */
 const ODD_SYMBOLS = 5;
 
-/** Without a watchlist, the first of these with exposure stands for the market: not a symbol that is largest by accident. */
-const MARKET: readonly string[] = ['SPX', 'SPY'];
-
-const NO_SUM = { callGex: null, putGex: null, netGex: null, callDex: null, putDex: null, netDex: null } as const;
+const NO_SUM = {
+  ...{ callGex: null, putGex: null, netGex: null, callDex: null, putDex: null, netDex: null },
+  ...{ netGexAfter: null, netDexAfter: null },
+} as const;
 
 /** Of a drop that lacks trades by its job's condition: a sum over the rest would look like the market's. */
 export const NO_EXPOSURE: Exposure = {
-  total: { ...NO_SUM, contracts: 0, adjustedContracts: 0, unknownContracts: 0 },
+  total: { ...NO_SUM, endedContracts: 0, contracts: 0, adjustedContracts: 0, unknownContracts: 0 },
   unpricedSymbols: 0,
   top: [],
   focus: [],
@@ -61,10 +63,7 @@ export const NO_EXPOSURE: Exposure = {
 };
 
 export interface ExposureOptions extends ExposureScope {
-  /**
-   * Symbols to show with details, in this order; those that did not trade are left out. Empty: SPX or SPY, else the first
-   * of the ranking.
-   */
+  /** Symbols to show with details, in this order, behind the one with most premium; those that did not trade are left out. */
   readonly focus: readonly string[];
   /** Local Parquet file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
@@ -80,9 +79,10 @@ interface TotalRow extends ExposureSums {
   readonly oddSymbols: readonly string[];
 }
 
-const SUMS = ['call_gex', 'put_gex', 'call_dex', 'put_dex', 'contracts', 'adjusted_contracts', 'unknown_contracts'].map(
-  (name) => `ifNull(sum(ranked.${name}), 0) AS ${name}`,
-);
+const SUMS = [
+  ...['call_gex', 'put_gex', 'call_dex', 'put_dex', 'net_gex_after', 'net_dex_after'],
+  ...['ended_contracts', 'contracts', 'adjusted_contracts', 'unknown_contracts'],
+].map((name) => `ifNull(sum(ranked.${name}), 0) AS ${name}`);
 
 /** Computes `act` over the table `states` of the counted records; no table is left, however it ends. @throws EngineFault */
 export async function withStates<Result>(
@@ -114,10 +114,12 @@ export async function queryExposure(
     `CREATE OR REPLACE TEMPORARY TABLE spots AS SELECT symbol, spot, odd_prices FROM (${SELECT_SPOTS})`,
   );
   await source.command(`CREATE OR REPLACE TEMPORARY TABLE series AS ${selectSeries(chainTable, scope)}`);
+  const largest = await source.rows<{ readonly symbol: string }>(
+    'SELECT symbol FROM states WHERE symbol IN (SELECT symbol FROM spots) GROUP BY symbol ORDER BY sum(total_premium) DESC, symbol LIMIT 1',
+  );
   await source.command('DROP TEMPORARY TABLE states');
-  const hasWatchlist = wanted.length > 0;
-  const focus = hasWatchlist ? [...new Set(wanted)] : MARKET;
-  const ranked = fillSql('ranked');
+  const focus = [...new Set([...largest.map(({ symbol }) => symbol), ...wanted])];
+  const ranked = fillSql('ranked', { date: scope.date });
   const rows = await source.known<RankedRow>(
     `WITH ${ranked}\nSELECT * EXCEPT (left_out_prices, is_whole_chain) REPLACE (nullIf(spot, 0) AS spot), toBool(is_whole_chain) AS is_whole_chain FROM ranked WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol) ORDER BY place`,
     { focus },
@@ -127,9 +129,11 @@ export async function queryExposure(
      SELECT *, call_gex + put_gex AS net_gex, call_dex + put_dex AS net_dex FROM (
        SELECT ${SUMS.join(', ')}, countIf(spot = 0) AS unpriced, sum(left_out_prices) AS odd, arraySlice(arraySort(groupArrayIf(symbol, left_out_prices > 0)), 1, ${ODD_SYMBOLS}) AS odd_symbols FROM ranked)`,
   );
-  const watchedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
   const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot !== null);
-  const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
+  const wantedRows = focus.flatMap((symbol) => rows.filter((row) => row.symbol === symbol));
+  // One of them has exposure if any symbol has.
+  const shownRows = wantedRows.some(hasExposure) ? wantedRows : [...new Set([...top.slice(0, 1), ...wantedRows])];
+  const shown = shownRows.map(({ symbol }) => symbol);
   const detailsOf = await queryDetails(source, shown, scope);
   const structures = marketStructure === null ? [] : await queryStructures(source, marketStructure, scope, shown);
   const rank = ({ place: _, ...row }: RankedRow): RankedExposure => ({
@@ -145,9 +149,7 @@ export async function queryExposure(
       marketStructure: structure === undefined ? null : compareStructure(own, structure),
     };
   };
-  const watched = watchedRows.map(describe);
-  const [first] = top.slice(0, 1).map(describe);
-  const lead = watched.find(({ callGex, putGex }) => callGex !== 0 || putGex !== 0) ?? first ?? null;
+  const described = shownRows.map(describe);
   const { unpriced, odd, oddSymbols, ...total } = totals ?? {
     ...NO_EXPOSURE.total,
     unpriced: 0,
@@ -160,14 +162,18 @@ export async function queryExposure(
     // Absent without any.
     oddPrices: odd > 0 ? { records: odd, symbols: oddSymbols } : undefined,
     top: top.map(rank),
-    focus: hasWatchlist ? watched : [lead ?? []].flat(),
-    lead,
+    focus: described,
+    lead: described.find(hasExposure) ?? described.find(({ spot }) => spot !== null) ?? null,
   };
   const volatility = await source.known<ExpirationVolatility>(
     `SELECT * EXCEPT (at_strike), at_strike AS strike FROM (WITH ${selectDetails('volatility', IS_SHOWN, scope)})`,
     { shown: exposure.focus.map(({ symbol }) => symbol) },
   );
   return { exposure, volatility };
+}
+
+function hasExposure({ callGex, putGex }: ExposureSums): boolean {
+  return callGex !== 0 || putGex !== 0;
 }
 
 /** @returns the chain drop, for a FROM clause @throws Fault `REPORT_COLUMNS_MISSING` (usage): the file is not a chain drop */
@@ -187,21 +193,31 @@ async function queryDetails(source: DropSource, shown: readonly string[], scope:
     return (symbol: string) => rows.filter((row) => row.of === symbol).map(({ of: _, ...row }) => row);
   };
   const gex = 'call_gex, put_gex, net_gex';
-  const walls = await run<Pick<SymbolExposure, 'callWall' | 'putWall' | 'absoluteGammaStrike'>>(
+  const walls = await run<Omit<ExposureLevels, 'zeroGamma' | 'zeroGammaAfter'>>(
     'walls',
-    'call_wall, put_wall, absolute_gamma_strike',
+    'call_wall, put_wall, absolute_gamma_strike, call_wall_after, put_wall_after',
   );
-  const strikes = await run<StrikeGex>('gex-by-strike', `strike, ${gex}`);
+  const strikes = await run<StrikeGex>('gex-by-strike', `strike, ${gex}, net_gex_after`);
   const expirations = await run<ExpirationGex>('gex-by-expiration', `expiration_date, ${gex}, share_of_gamma AS share`);
-  const zeros = await run<Pick<SymbolExposure, 'zeroGamma'>>('zero-gamma', 'zero_gamma');
-  return (symbol: string) => ({
-    ...{ zeroGamma: null, callWall: null, putWall: null, absoluteGammaStrike: null },
-    ...walls(symbol)[0],
-    ...zeros(symbol)[0],
-    strikes: strikes(symbol),
-    expirations: expirations(symbol),
-  });
+  const zeros = await run<ZeroGamma>('zero-gamma', 'toBool(is_after) AS is_after, zero_gamma, place');
+  return (symbol: string) => {
+    const zeroGammas = zeros(symbol);
+    const nearest = (isAfter: boolean) =>
+      zeroGammas.find((zero) => zero.isAfter === isAfter && zero.place === 1)?.zeroGamma ?? null;
+    return {
+      ...NO_LEVELS,
+      ...walls(symbol)[0],
+      ...{ zeroGamma: nearest(false), zeroGammaAfter: nearest(true), zeroGammas },
+      strikes: strikes(symbol),
+      expirations: expirations(symbol),
+    };
+  };
 }
+
+const NO_LEVELS: ExposureLevels = {
+  ...{ zeroGamma: null, callWall: null, putWall: null, absoluteGammaStrike: null },
+  ...{ zeroGammaAfter: null, callWallAfter: null, putWallAfter: null },
+};
 
 /** A difference above this, as a fraction of the larger absolute value, is explained. */
 const LARGE_DIFFERENCE = 0.25;

@@ -7,7 +7,15 @@
 import type { Families } from '../../api-contract/family.ts';
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList } from '../number-values.ts';
-import { buildCountedTable, buildFatesQuery, IS_SWEEP, KNOWN_PREMIUM, writeColumns } from '../records.ts';
+import {
+  buildCountedTable,
+  buildFatesQuery,
+  buildLeftOutTable,
+  IS_SWEEP,
+  KNOWN_PREMIUM,
+  nameKnown,
+  writeColumns,
+} from '../records.ts';
 import { selectUnknown } from './exclusions.ts';
 import { buildExposureQueries, type ExposureScope, nameChain } from './exposure-sql.ts';
 import { nameFamilies, type PastSession, selectSessions, selectSymbolHistory } from './past-sessions.ts';
@@ -45,12 +53,8 @@ export function buildRebuildQueries(
 ): readonly RebuildQuery[] {
   const file = nameFile(location);
   const { cancelMessages, lateReports } = exclusions;
-  const source = buildSource(
-    file,
-    cancelMessages.trades + lateReports.trades > 0,
-    writeColumns(hasGaps, merged),
-    hours,
-  );
+  const leavesOut = cancelMessages.trades + lateReports.trades > 0;
+  const source = buildSource(file, leavesOut, writeColumns(hasGaps, merged), hours);
   const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
   const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
   const counted = source === null ? file : 'counted';
@@ -63,7 +67,7 @@ export function buildRebuildQueries(
     ['Expirations', `${prelude}${fillSql('expirations', { ...values, bucket: EXPIRY_BUCKET })}`],
     ['Moneyness', `${prelude}${fillSql('moneyness', { ...values, bucket: MONEYNESS_BUCKET })}`],
     ['Biggest trades', `${prelude}${selectBiggestTrades(counted, hasGaps)}`],
-    ['Biggest sweeps', `${prelude}${selectBiggestTrades(counted, hasGaps, IS_SWEEP)}`],
+    ['Biggest sweeps', `${prelude}${selectBiggestTrades(counted, hasGaps, { isChosen: IS_SWEEP })}`],
     ['Contracts by premium', `${states}\n${selectContracts()}`],
     ['What moved the day', `${prelude}${selectMoved(counted)}`],
     ...(hasEarnings ? [['Earnings within ten days', `${prelude}${selectEarnings(counted)}`] as const] : []),
@@ -80,6 +84,14 @@ export function buildRebuildQueries(
         )),
     ...buildComparisonQueries(rest, counted, past, families),
     ['Volume above open interest', `${states}\n${fillSql('volume-above')}`],
+    ...(leavesOut
+      ? [
+          [
+            'Biggest left out',
+            selectBiggestTrades(nameKnown(buildLeftOutTable(file), merged), true, { also: ', record' }),
+          ] as const,
+        ]
+      : []),
     ['Records left out', buildFatesQuery(file, hasGaps ? KNOWN_PREMIUM : 'premium', hours)],
     ...exclusions.unknownCodes.map(
       ({ column }) => [`Unknown ${column}`, `${prelude}${selectUnknown(counted, column)}`] as const,

@@ -26,25 +26,33 @@ function writeContract(strike: string): string {
 
 /**
  * The biggest trades, or those of a condition. @param counted the counted records, for the FROM clause
- * @param hasGaps whether some have no premium
+ * @param hasGaps whether some have no premium @param also another column of these
  */
-export function selectBiggestTrades(counted: string, hasGaps: boolean, isChosen = 'true'): string {
+export function selectBiggestTrades(
+  counted: string,
+  hasGaps: boolean,
+  { isChosen = 'true', also = '' }: { readonly isChosen?: string; readonly also?: string } = {},
+): string {
   const condition = hasGaps ? `premium IS NOT NULL AND ${isChosen}` : isChosen;
-  return fillSql('biggest-trades', { counted, condition, count: BIGGEST_TRADES });
+  return fillSql('biggest-trades', { counted, condition, also, count: BIGGEST_TRADES });
 }
 
 /** A price of the underlying or a volatility of 0 counts as missing: the first records of a session have no quotes yet. */
-export async function queryBiggestTrades(source: DropSource, hasGaps: boolean, isChosen?: string) {
+export async function queryBiggestTrades<Trade extends BigTrade>(
+  source: DropSource,
+  hasGaps: boolean,
+  chosen: Parameters<typeof selectBiggestTrades>[2] = {},
+) {
   const known = (column: string) => `if(isFinite(${column}) AND ${column} > 0, ${column}, NULL)`;
   const ofType = (isOfType: string) => `toBool(ifNull(${isOfType}, 0))`;
-  return await source.known<BigTrade>(
+  return await source.known<Trade>(
     `SELECT * EXCEPT (clock), clock AS time FROM (SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
        symbol, ${writeContract('strike')} AS contract, size,
        price, premium, ifNull(side, '') AS side, ifNull(sentiment, '') AS sentiment,
        ${known('underlying_price')} AS spot, oi AS open_interest, ${known('iv')} AS implied_volatility,
        dateDiff('day', date, expiration_date) AS days, ifNull(option_activity_type, '') AS activity_type,
-       ${ofType(IS_MULTI_LEG)} AS multi_leg, ${ofType(IS_SWEEP)} AS sweep
-     FROM (${selectBiggestTrades(source.table, hasGaps, isChosen)}))`,
+       ${ofType(IS_MULTI_LEG)} AS multi_leg, ${ofType(IS_SWEEP)} AS sweep${chosen.also ?? ''}
+     FROM (${selectBiggestTrades(source.table, hasGaps, chosen)}))`,
   );
 }
 

@@ -5,17 +5,8 @@
 import { formatNearDay } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
-import type {
-  Earnings,
-  Exposure,
-  FlowReport,
-  HalfHour,
-  RankedExposure,
-  SymbolExposure,
-  SymbolFlow,
-  VolumeAboveOpenInterest,
-  WatchedSymbol,
-} from '../model.ts';
+import type { Exposure, RankedExposure, SymbolExposure } from '../exposure-model.ts';
+import type { Earnings, FlowReport, HalfHour, SymbolFlow, VolumeAboveOpenInterest, WatchedSymbol } from '../model.ts';
 import {
   cleanLabel,
   cleanLine,
@@ -104,7 +95,8 @@ function pickLargest<Part extends { readonly total: Amount }>(parts: readonly Pa
 /** The symbol of the first screen. */
 export function buildLead({ lead }: Exposure) {
   if (lead === null) return null;
-  const { spot, zeroGamma } = lead;
+  const { spot, zeroGamma, zeroGammaAfter, endedContracts } = lead;
+  const ends = spot !== null && endedContracts > 0;
   return {
     symbol: nameSymbol(lead.symbol),
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
@@ -112,6 +104,9 @@ export function buildLead({ lead }: Exposure) {
     basis: nameBasis(lead),
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
+    // What is left of both when the contracts have ended that expire this day; empty without any.
+    netGexAfter: ends ? formatSignedDollars(lead.netGexAfter) : '',
+    zeroGammaAfter: ends ? formatLevel(zeroGammaAfter) : '',
     // `0.9% above`; empty if spot or zero gamma is unknown.
     distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
   };
@@ -139,6 +134,12 @@ export function describeMembers(watchlist: readonly WatchedSymbol[]): readonly s
   return watchlist.flatMap(({ symbol, members }) =>
     members === undefined ? [] : [`${nameSymbol(symbol)} includes ${joinWords(members.map(nameSymbol))}.`],
   );
+}
+
+/** What `after` means beside an exposure; empty where no contract of these symbols expires this day. */
+export function describeAfter(symbols: readonly RankedExposure[]): readonly string[] {
+  const ends = symbols.some(({ spot, endedContracts }) => spot !== null && endedContracts > 0);
+  return ends ? ['After: without the contracts that expire this day.'] : [];
 }
 
 /** Describes the chart by strike. */
@@ -204,8 +205,12 @@ export function listConventions(report: FlowReport) {
       text: 'delta x open interest x 100 x spot: dollars of the underlying, a put’s delta being negative.',
     },
     {
+      term: 'After expiration',
+      text: 'GEX, DEX, zero gamma and walls are at the close, with the contracts that expire this day; “after” is without these: what is left for the next session.',
+    },
+    {
       term: 'Zero gamma, walls',
-      text: 'zero gamma is the spot at which net GEX would be 0; the call wall is the strike with the largest call GEX, the put wall the one with the most negative put GEX. Both are computed for the watchlist; without one, for the largest symbol.',
+      text: 'zero gamma is the spot at which net GEX would be 0, of several the nearest; the call wall is the strike with the largest call GEX, the put wall the one with the most negative put GEX. Both are computed for the symbol with most premium and the watchlist.',
     },
     { term: 'Left out of GEX and DEX', text: describeGexGaps(report) },
     { term: 'Trade times', text: 'the exchange’s wall clock (New York).' },

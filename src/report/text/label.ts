@@ -20,8 +20,8 @@ const MAX_CODE_LENGTH = 12;
 /** Sums of the same numbers in a different order differ by less than this. */
 const ROUNDING = 1e-9;
 const HALF_CENT = 0.005;
-/** 10,000%. */
-const MANY_TIMES = 100;
+/** 1,000%. */
+const MANY_TIMES = 10;
 
 /** Control characters, line separators, and direction marks. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
@@ -113,15 +113,15 @@ export function isSameDollars(a: number, b: number): boolean {
 }
 
 /**
- * `+12%`, `-3.4%`, `0%`: whole percent from 10% on, one decimal below; `n/a` if the share does not exist. Growth of
- * 10,000% or more shows as a multiple: `992 ×`.
+ * `+12%`, `−3.4%`, `0%`: whole percent from 10% on, one decimal below; `n/a` if the share does not exist. Growth of
+ * 1,000% or more shows as a multiple: `28 ×`.
  */
 export function formatSignedPercent(share: Amount): string {
   if (share === null || !Number.isFinite(share)) return formatPercent(null);
-  if (share >= MANY_TIMES) return `${formatShortCount(share + 1)} ×`;
+  if (share >= MANY_TIMES) return `${formatShortCount(Math.round(share + 1))} ×`;
   const digits = Math.abs(share) < 0.0995 ? 1 : 0;
   const text = formatPercent(share, digits);
-  if (/^-?0(\.0)?%$/.test(text)) return '0%';
+  if (/^\u2212?0(\.0)?%$/.test(text)) return '0%';
   return share > 0 ? `+${text}` : text;
 }
 
@@ -135,9 +135,9 @@ export function formatRatio(ratio: number | null): string {
   return ratio === null ? NONE : formatDecimal(ratio);
 }
 
-/** `4.3 ×`. */
+/** `4.3 ×`, `<0.1 ×`. */
 export function formatTimes(ratio: number): string {
-  return `${formatDecimal(ratio, 1)} ×`;
+  return ratio < 0.05 ? '<0.1 ×' : `${formatDecimal(ratio, 1)} ×`;
 }
 
 export type Tone = 'bullish' | 'neutral' | 'bearish';

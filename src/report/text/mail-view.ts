@@ -12,6 +12,7 @@ import type { Exclusions, FlowReport, SymbolFlow, Tally, WatchedSymbol } from '.
 import type { Premium } from '../numbers.ts';
 import {
   buildLead,
+  describeAfter,
   describeBasis,
   describeEarnings,
   describeMembers,
@@ -35,7 +36,6 @@ import { buildSentences, nameDriver } from './sentences.ts';
 import {
   buildDigestSubject,
   buildOwnSubject,
-  buildPreview,
   buildSubject,
   describeCalls,
   describeLean,
@@ -118,6 +118,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     watchlistBasis: [
       ...describeMembers(report.watchlist),
       describeBasis(report.watchlist.flatMap(({ exposure: own }) => own ?? [])),
+      ...describeAfter(report.watchlist.flatMap(({ exposure: own }) => own ?? [])),
     ].join(' '),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
@@ -140,6 +141,12 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
   };
 }
 
+/** The line that mail programs show after the subject: the change of the day, and its cause. */
+function buildPreview(report: FlowReport): string {
+  const changes = describeTotalChange(report.comparison, report.drop.date).join(', ');
+  return [changes === '' ? '' : `Premium ${changes}.`, ...buildSentences(report)].filter(Boolean).slice(0, 3).join(' ');
+}
+
 /** What the job file says about title, logo and colour, and its note as text. */
 export function buildLook(reports: readonly FlowReport[], date: string, { look = USUAL_LOOK }: ViewOptions) {
   const { title, logo, accent, note } = look;
@@ -156,10 +163,14 @@ export function buildLook(reports: readonly FlowReport[], date: string, { look =
 export function buildStamp({ drop }: FlowReport, timezone: string) {
   const complete = drop.condition === 'available';
   const covered = drop.through === undefined ? 'Complete' : `Complete to ${drop.through}`;
+  const doubts = (drop.doubts ?? []).map(cleanLine).join('; ');
+  const isUsual = complete && doubts === '';
   return {
-    label: complete ? (drop.doubts?.length ? `${covered}, unusual` : covered) : 'Degraded',
-    complete,
-    reason: cleanLine(drop.degraded_reason ?? ''),
+    label: !complete ? 'Degraded' : isUsual ? covered : `${covered} at the source, unusual`,
+    // What readers must know before the numbers; null on a usual day.
+    notice: isUsual ? null : describeNotice(complete, cleanLine(drop.degraded_reason ?? ''), doubts),
+    // What happened at `sealedAt`.
+    done: complete ? 'verified' : 'sealed',
     revision: String(drop.revision),
     // Readers of the first one need no number.
     isRevised: drop.revision > 1,
@@ -169,6 +180,18 @@ export function buildStamp({ drop }: FlowReport, timezone: string) {
     until: formatWallClock(drop.max_time ?? '', drop.date),
     sealedAt: formatInstant(drop.sealed_at, timezone, drop.date),
   };
+}
+
+function describeNotice(complete: boolean, reason: string, doubts: string) {
+  const unlike = doubts === '' ? '' : `It is unlike other days: ${doubts}.`;
+  return complete
+    ? { title: 'The source has no more of this day than this.', text: unlike }
+    : {
+        title: 'This day is not verified as complete.',
+        text: ['Rows may be missing or differ from the source’s.', reason && `${reason}.`, unlike]
+          .filter(Boolean)
+          .join(' '),
+      };
 }
 
 /** The correction of a flow report or a digest. */
@@ -265,7 +288,13 @@ function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
     traded: flow !== null,
     place: flow === null ? NONE : `#${formatCount(flow.place)}`,
     gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
+    // Empty where no contract expires this day.
+    gexAfter: priced && exposure.endedContracts > 0 ? formatSignedDollars(exposure.netGexAfter) : '',
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
+    zeroGammaAfter:
+      priced && exposure.endedContracts > 0 && exposure.zeroGammaAfter !== null
+        ? formatDecimal(exposure.zeroGammaAfter)
+        : '',
     // `4.3 ×` its mean, if that is twice its mean or more, half of it or less: a smaller difference is noise.
     unusual: ratio >= FAR_RATIO || ratio <= 1 / FAR_RATIO ? formatTimes(ratio) : '',
   };

@@ -5,8 +5,8 @@
  */
 
 import { formatNearDay } from '../../core/date-text.ts';
-import { countOf, formatCount, formatDecimal, formatDollars } from '../../core/units.ts';
-import { clearLeanOf, shareOf } from '../amount.ts';
+import { countOf, formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
+import { type Amount, clearLeanOf, shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { BigTrade, Driver, FlowReport } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
@@ -27,6 +27,9 @@ const LEAST_CHANGE = 0.05;
 /** A single trade of this part of the day's premium deserves a sentence. */
 const LARGE_TRADE = 0.02;
 
+/** Records that are left out deserve a sentence from this part of the premium on. */
+const LEAST_LEFT_OUT = 0.01;
+
 interface Sentence {
   readonly text: string;
   /** The part of the day's premium that the sentence explains: the largest are printed. */
@@ -46,9 +49,9 @@ export function buildSentences(report: FlowReport): readonly string[] {
   return [
     ...sayFilter(report),
     ...sayHalfDay(report),
-    ...sayDoubts(report),
     ...sayGap(report),
     ...saySharedIds(report),
+    ...sayLeftOut(report),
     ...listPastGaps(report.comparison, report.drop.date),
     ...said.slice(0, SENTENCES),
     ...sayBesides(report),
@@ -82,11 +85,6 @@ function sayFilter({ drop: { filter } }: FlowReport): readonly string[] {
   return [`Only trades with ${cleanLine(filter)}: every sum covers only these.${gex}`];
 }
 
-/** What is unlike other days. The texts come from a file, so they are one line each. */
-function sayDoubts({ drop: { doubts = [] } }: FlowReport): readonly string[] {
-  return doubts.length === 0 ? [] : [`Unusual: ${doubts.map(cleanLine).join('; ')}.`];
-}
-
 /** Why the headline premium does not cover all trades. */
 function sayGap({ headline }: FlowReport): readonly string[] {
   const gap = describeGap(headline);
@@ -100,6 +98,35 @@ function saySharedIds({ exclusions: { sharedIds } }: FlowReport): readonly strin
   const { trades, premium } = sharedIds;
   const which = `${countOf(trades, 'trade')} ${trades === 1 ? 'has' : 'have'} the id of another trade, or none`;
   return [`${which}: ${formatDollars(premium)} of premium, all of it counted.`];
+}
+
+/**
+ * `24 late reports are in no other number: $1.40M (6.6% of premium), bullish by $1.31M; with them the day would be bullish by
+ * $832K.` Said of late reports and of prints that were cancelled, if they are a part of the premium that matters, or would turn
+ * the day.
+ */
+function sayLeftOut({ headline, exclusions: { lateReports, cancelledPrints } }: FlowReport): readonly string[] {
+  const kinds = [
+    ['late report', lateReports],
+    ['cancelled print', cancelledPrints],
+  ] as const;
+  return kinds.flatMap(([name, { trades, premium, ...sides }]) => {
+    const share = shareOf(premium, headline.total);
+    if (trades === 0 || share === null) return [];
+    const both = { ...headline, ...add(headline, sides) };
+    const turns = Math.sign(clearLeanOf(both) ?? 0) !== Math.sign(clearLeanOf(headline) ?? 0);
+    if (share < LEAST_LEFT_OUT && !turns) return [];
+    const lean = describeLean({ ...headline, ...sides });
+    const turned = turns ? `; with ${trades === 1 ? 'it' : 'them'} the day would be ${describeLean(both)}` : '';
+    return `${countOf(trades, name)} ${trades === 1 ? 'is' : 'are'} in no other number: ${formatDollars(premium)} (${formatPercent(share, 1)} of premium), ${lean}${turned}.`;
+  });
+}
+
+type Sides = Readonly<Record<'bullish' | 'bearish', Amount>>;
+
+function add(a: Sides, b: Sides): Sides {
+  const sum = (side: keyof Sides) => (a[side] === null || b[side] === null ? null : a[side] + b[side]);
+  return { bullish: sum('bullish'), bearish: sum('bearish') };
 }
 
 /** Says whether nothing traded, or no record of the file counts. */
@@ -183,17 +210,24 @@ export function sayMover({ headline, comparison, movers, drop }: FlowReport): Se
   return { text, weight: Math.abs(part) / Math.max(total, previous) };
 }
 
-/** The net sentiment is the first thing a reader sees: whether most of it is a single record. */
+/** The net sentiment is the first thing a reader sees: whether most of it, or its balance, is due to a single record. */
 export function sayOneSided({ headline, biggestTrades }: FlowReport): Sentence | null {
   const lean = clearLeanOf(headline);
-  if (lean === null || lean === 0 || headline.trades === 1) return null;
-  const side = lean > 0 ? 'bullish' : 'bearish';
-  const one = biggestTrades.find(({ sentiment }) => sentiment === side.toUpperCase());
-  if (one === undefined || one.premium < MAJORITY * Math.abs(lean)) return null;
-  const what = one.multiLeg ? 'One leg of a complex order' : 'One trade';
-  const rest = describeLean({ ...headline, [side]: (headline[side] ?? 0) - one.premium });
+  if (lean === null || headline.trades === 1) return null;
+  const found = (['bullish', 'bearish'] as const).flatMap((side) => {
+    const one = biggestTrades.find(({ sentiment }) => sentiment === side.toUpperCase());
+    if (one === undefined) return [];
+    const rest = { ...headline, [side]: (headline[side] ?? 0) - one.premium };
+    const decides = lean === 0 ? clearLeanOf(rest) !== 0 : one.premium >= MAJORITY * Math.abs(lean);
+    return decides && (lean === 0 || side === (lean > 0 ? 'bullish' : 'bearish')) ? [{ one, side, rest }] : [];
+  });
+  const [largest] = found.toSorted((a, b) => b.one.premium - a.one.premium);
+  if (largest === undefined) return null;
+  const { one, side, rest } = largest;
+  const what = one.multiLeg ? 'leg of a complex order' : 'trade';
+  const lead = lean === 0 ? `Balanced only because one ${what}` : `One ${what}`;
   return {
-    text: `${what} is ${formatDollars(one.premium)} ${side} (${nameContract(one.contract)}): without it the day is ${rest}.`,
+    text: `${lead} is ${formatDollars(one.premium)} ${side} (${nameContract(one.contract)}): without it the day is ${describeLean(rest)}.`,
     weight: 1,
   };
 }

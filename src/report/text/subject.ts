@@ -3,7 +3,7 @@
  * and no text of a trade record gets here.
  */
 
-import { formatDay } from '../../core/date-text.ts';
+import { formatDay, formatNearDay } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDollars } from '../../core/units.ts';
 import { clearLeanOf, shareOf } from '../amount.ts';
 import type { FlowReport, UnknownCodes } from '../model.ts';
@@ -17,7 +17,8 @@ export interface Occasion {
 }
 
 /**
- * `Options flow 2026-11-19: $1.24B premium, 62% calls, bullish by $120M`, with marks such as `[late]` if they apply.
+ * `Flow Nov 19: $1.24B premium, 62% calls, bullish by $120M`, with marks such as `[late]` if they apply: a phone shows some
+ * thirty characters.
  */
 export function buildSubject(report: FlowReport, occasion: Occasion): string {
   const { headline, drop, exclusions } = report;
@@ -28,58 +29,46 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
         ? 'no trades'
         : 'no trade that counts'
       : describeHeadline(headline);
-  const lead = occasion.corrected ? 'Correction: options flow' : 'Options flow';
-  return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
+  const lead = occasion.corrected ? 'Correction: flow' : 'Flow';
+  const day = formatNearDay(drop.date, report.createdAt);
+  return toAscii(`${[lead, day, ...marks].join(' ')}: ${says}`);
 }
 
 /** What a reader must know before the numbers: that they are of a part of the market, or of an incomplete day. */
-function listMarks({ filter, condition }: FlowReport['drop']): readonly string[] {
-  return [...(filter === undefined ? [] : ['[filtered]']), ...(condition === 'degraded' ? ['[degraded]'] : [])];
+function listMarks({ filter, condition, doubts }: FlowReport['drop']): readonly string[] {
+  return [
+    ...(filter === undefined ? [] : ['[filtered]']),
+    ...(condition === 'degraded' ? ['[degraded]'] : doubts?.length ? ['[check]'] : []),
+  ];
 }
 
 /** Datasets of a digest whose premium its subject has. */
 const MAX_NAMED = 3;
 
-/** `Options flow digest 2026-11-19: 3 datasets, trades $1.24B, index $262M, 1 pending`. */
+/** `Flow digest Nov 19: 3 datasets, trades $1.24B, index $262M, 1 pending`. */
 export function buildDigestSubject(
   date: string,
   reports: readonly FlowReport[],
   pending: number,
   { late, corrected }: Occasion,
 ): string {
-  const degraded = reports.some((report) => report.drop.condition === 'degraded') ? ' [degraded]' : '';
+  const marks = new Set(reports.flatMap(({ drop }) => listMarks(drop)));
+  const mark = ['[degraded]', '[check]'].find((one) => marks.has(one));
   const says = [
     countOf(reports.length + pending, 'dataset'),
     // Datasets may overlap, so their premium is not added.
     ...(reports.length > MAX_NAMED ? [] : reports.map(nameDigestPart)),
     ...(pending > 0 ? [`${pending} pending`] : []),
   ];
-  const lead = corrected ? 'Correction: options flow digest' : 'Options flow digest';
-  return toAscii(`${lead} ${date}${degraded}${late ? ' [late]' : ''}: ${says.join(', ')}`);
+  const lead = corrected ? 'Correction: flow digest' : 'Flow digest';
+  const [first] = reports;
+  const day = formatNearDay(date, first?.createdAt ?? date);
+  return toAscii(`${lead} ${day}${mark === undefined ? '' : ` ${mark}`}${late ? ' [late]' : ''}: ${says.join(', ')}`);
 }
 
 function nameDigestPart({ drop, headline }: FlowReport): string {
   const premium = headline.total === null ? 'premium cannot be computed' : formatDollars(headline.total);
   return `${drop.dataset} ${premium}`;
-}
-
-/** The line that mail programs show after the subject. */
-export function buildPreview(report: FlowReport): string {
-  const { headline, exclusions } = report;
-  const { trades } = exclusions.recorded;
-  if (headline.trades === 0) {
-    return trades === 0
-      ? 'The sealed drop of this date holds no trades.'
-      : `None of the ${countOf(trades, 'record')} of this date counts.`;
-  }
-  const gap = describeGap(headline);
-  return [
-    `${formatCount(headline.trades)} trades`,
-    ...(gap === '' ? [] : [gap]),
-    `bullish ${formatDollars(headline.bullish)}`,
-    `bearish ${formatDollars(headline.bearish)}`,
-    `neutral ${formatDollars(headline.neutral)}`,
-  ].join(', ');
 }
 
 /** `$1.24B premium, 62% calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
@@ -96,10 +85,14 @@ function describeTotal(headline: Premium, noun = ''): string {
   return gap === '' ? sum : `${sum} (${gap})`;
 }
 
-/** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`; `balanced` if that is noise. */
-export function describeLean(premium: Premium): string {
+/**
+ * Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`; `balanced` if that is noise; `no direction
+ * known` if there is neither.
+ */
+export function describeLean(premium: Pick<Premium, 'bullish' | 'bearish'>): string {
   const lean = clearLeanOf(premium);
   if (lean === null) return 'sentiment cannot be computed';
+  if (premium.bullish === 0 && premium.bearish === 0) return 'no direction known';
   if (isSameDollars(lean, 0)) return 'balanced';
   return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;
 }

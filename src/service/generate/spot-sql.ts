@@ -61,7 +61,7 @@ export function spotSql(plan: SessionPlan, inPart: string): string {
   const level = `m / ${minutes} * (close - open) + (w - m / ${minutes} * walk_end) / sqrt(${minutes})`;
   return `
 SELECT
-  underlying, minute, spot, next_spot,
+  underlying, minute, spot, next_spot, first_spot,
   symbol, type, step, cycle, weekly_root,
   iv * exp(0.08 * ${normalSql(String(plan.seed), 'symbol', String(index), "'iv'")}) AS atm_iv,
   if(type = 'STOCK', toString(toInt64(round(first_spot * shares_millions) * 1e6)), '') AS market_cap,

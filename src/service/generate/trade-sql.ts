@@ -119,7 +119,7 @@ SELECT *,
     substring(replaceAll(expiration_date, '-', ''), 3), substring(put_call, 1, 1),
     leftPad(toString(toUInt32(round(strike * 1000))), 8, '0')) AS option_symbol
 FROM (
-  SELECT number, kind, i, second, delay, symbol, type, step, atm_iv, market_cap, earning_date, weekly_root,
+  SELECT number, kind, i, second, delay, symbol, type, step, atm_iv, market_cap, earning_date, weekly_root, first_spot,
     round(spot + (next_spot - spot) * (second % 60) / 60, 2) AS spot,
     if(${draw('call')} < if(type = 'STOCK', 0.6, 0.47), 'CALL', 'PUT') AS put_call,
     multiIf(
@@ -189,8 +189,10 @@ FROM (${contract})`;
 function recordSql(plan: SessionPlan, draw: Draw, quotes: string): string {
   const share = (name: string, count: number) => `toUInt32(floor(${draw(name)} * ${count}))`;
   const id = `concat('${plan.date.replaceAll('-', '')}', leftPad(toString(number), 9, '0'))`;
-  // Most is at round strikes and monthly expirations, and a day changes it little.
+  // Most is at round strikes and monthly expirations, out of the money, and of indexes and funds in puts, which insure; a day
+  // changes it little.
   const openInterest = `exp(3.4 + 1.3 * ${normalSql(String(plan.seed), 'option_symbol', "'oi'")})
+    * (0.1 + 0.9 / (1 + exp(-sign * (strike / first_spot - 1) / 0.01))) * if(put_call = 'PUT' AND type != 'STOCK', 1.6, 1)
     * if(is_monthly, 6, 1) * multiIf(strike % (10 * step) = 0, 9, strike % (5 * step) = 0, 3, 1)
     * (0.9 + 0.2 * ${uniformSql(String(plan.seed), `'${plan.date}'`, 'option_symbol', "'oi'")})`;
   return `

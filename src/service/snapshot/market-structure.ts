@@ -16,7 +16,7 @@ import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { SYMBOL_TAIL } from '../../api-contract/trade.ts';
 import { isSettledAtOpen } from '../../calendar/holidays.ts';
 import { Fault } from '../../core/errors.ts';
-import { computeZeroGamma, type OptionContract, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
+import { listZeroGammas, type OptionContract, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
 import type { Gate } from '../access/gate.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import { parseRequest, type Route, USUAL_FAILURES } from '../http/route.ts';
@@ -122,7 +122,7 @@ function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
         call_gex,
         put_gex,
         net_gex,
-        zero_gamma: spot === undefined ? null : computeZeroGamma(spot, date, contracts),
+        zero_gamma: spot === undefined ? null : (listZeroGammas(spot, date, contracts)[0] ?? null),
         ...structure,
       },
     },

@@ -1,6 +1,7 @@
 /** Flow reports of fixed days for the tests of the attachments, made from `model-fixture.ts`: what their files are to show. */
 
-import type { BigTrade, FlowReport, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
+import type { SymbolExposure } from '../../../src/report/exposure-model.ts';
+import type { BigTrade, FlowReport, SymbolFlow } from '../../../src/report/model.ts';
 import { pickDay } from '../days.ts';
 import {
   createPremium,
@@ -43,6 +44,7 @@ function createExposure(symbol: string): SymbolExposure {
     callGex: 1e8 + index * 1e6,
     putGex: -9e7 - index * 2e6,
     netGex: 1e7 - index * 1e6,
+    netGexAfter: 5e6,
   }));
   return createSymbolExposure(symbol, {
     ...{ spot: 601.37, zeroGamma: 598.25, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
@@ -118,6 +120,7 @@ export function createEmptyReport(): FlowReport {
     drop: { ...drop, condition: 'degraded', rows: 0, min_time: null, max_time: null },
     drivers: { bullish: null, bearish: null, top: [] },
     biggestSweeps: [],
+    biggestLeftOut: [],
     watchlist: [],
     rebuildQueries: [],
   };

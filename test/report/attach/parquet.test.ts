@@ -58,7 +58,9 @@ describe('a parquet attachment', () => {
       { column_name: 'unit', column_type: 'VARCHAR' },
       { column_name: 'latest', column_type: 'DOUBLE' },
       { column_name: 'previous', column_type: 'DOUBLE' },
+      { column_name: 'change', column_type: 'DOUBLE' },
       { column_name: 'mean', column_type: 'DOUBLE' },
+      { column_name: 'change_on_mean', column_type: 'DOUBLE' },
       { column_name: 'previous_date', column_type: 'DATE' },
       { column_name: 'mean_sessions', column_type: 'BIGINT' },
     ]);
