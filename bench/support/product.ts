@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type ServeProcess, startServeProcess } from '../../src/cli/demo.ts';
+import { startServeProcess } from '../../src/cli/demo.ts';
 import { startProcess } from '../../src/daemon/run-process.ts';
 import { say } from './bench.ts';
 
@@ -13,6 +13,8 @@ export const KEY = 'cus_bench';
 /** Requests a second of the worker and the service: the bench measures work, not waiting. */
 export const REQUESTS_PER_SECOND = 1000;
 export const JOB_FILE = join(REPO, 'jobs', 'nightly-trades.yaml');
+
+type ServeProcess = Awaited<ReturnType<typeof startServeProcess>>;
 
 const MAIN = join(REPO, 'dist', 'main.js');
 

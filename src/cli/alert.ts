@@ -6,13 +6,19 @@
 import { alertOperators } from '../alert/alerts.ts';
 import { postEvents } from '../alert/events.ts';
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
-import type { Job } from '../job/job.ts';
 import { readJob, readJobAddressee } from '../job/job-folder.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
+import type { Call, Cli } from './context.ts';
 
-export async function alert(cli: Cli, { argument, options }: Call<'alert'>): ActionResult {
+export async function alert(cli: Cli, { argument, options }: Call<'alert'>) {
   const { died, broken } = options;
-  const job = await readAddressee(argument, cli.globals.jobs, broken !== undefined);
+  const { jobs } = cli.globals;
+  const job = await readJob(argument, jobs).catch(async (error: unknown) => {
+    // Of an invalid file: the parts that say whom to alert and where the state is.
+    const isReadable = broken !== undefined && isFault(error) && error.code === 'JOB_INVALID';
+    const addressee = isReadable ? await readJobAddressee(argument, jobs) : undefined;
+    if (!addressee) throw error;
+    return addressee;
+  });
   const summary = await alertOperators(cli.env, job, {
     command: 'alert',
     withReports: false,
@@ -38,14 +44,4 @@ export async function alert(cli: Cli, { argument, options }: Call<'alert'>): Act
   const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread, events };
   cli.print(document, lines.length === 0 ? [none] : lines);
   return isWhole ? undefined : EXIT_CODES.failed;
-}
-
-/** For an invalid file: the parts that say whom to alert and where the state is. @throws Fault `JOB_INVALID` */
-async function readAddressee(reference: string, folder: string, isBroken: boolean): Promise<Job> {
-  return await readJob(reference, folder).catch(async (error: unknown) => {
-    const isReadable = isBroken && isFault(error) && error.code === 'JOB_INVALID';
-    const job = isReadable ? await readJobAddressee(reference, folder) : undefined;
-    if (!job) throw error;
-    return job;
-  });
 }

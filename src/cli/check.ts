@@ -14,37 +14,31 @@ import { sealsFrom } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import { locateRefusedSql, readSourceSql } from '../run/job-sql.ts';
 import type { OpenedSource, OpenedSql } from '../run/open-source.ts';
-import { type ActionResult, type Call, type Cli, withSource, worstOf } from './context.ts';
-import { describeFailure, hangText, type Style } from './terminal/text.ts';
+import { type Call, type Cli, withSource, worstOf } from './context.ts';
+import { describeFailure, hangText } from './terminal/text.ts';
 
-/** What stands before the name of a job. */
 const STATUS_WIDTH = 'FAIL  '.length;
 
 /** A whole session with a tick of a weekly schedule is among so many days. */
 const DAYS_AHEAD = 14;
 
-export async function check(cli: Cli, { argument, options }: Call<'check'>): ActionResult {
+export async function check(cli: Cli, { argument, options }: Call<'check'>) {
   const { terminal, globals } = cli;
   const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
-  const results: Checked[] = [];
+  const results: Awaited<ReturnType<typeof checkJob>>[] = [];
   const parsed: Job[] = [];
   for (const reference of wanted) results.push(await checkJob(cli, reference, options.live === true, parsed));
-  const document = results.map(({ job, message, failure }) => ({
-    ...{ job, ok: failure === undefined, message },
-    ...failure?.json.error,
-  }));
-  const { style, columns } = terminal;
   // Wrapped here, because what is below a line begins under its job.
-  const blocks = results.map((result) => hangText(describeResult(result, style.out), columns.out, STATUS_WIDTH));
-  cli.print(document, blocks.join(''));
+  const blocks = results.map(({ text }) => hangText(text, terminal.columns.out, STATUS_WIDTH));
+  const documents = results.map(({ document }) => document);
+  cli.print(documents, blocks.join(''));
   if (results.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
-  return worstOf(results.flatMap(({ failure }) => failure?.exitCode ?? []));
+  return worstOf(results.flatMap(({ exitCode }) => exitCode ?? []));
 }
-
-type Checked = Awaited<ReturnType<typeof checkJob>>;
 
 /** @param parsed jobs checked before, which this one must differ from @returns what is right with it, or its failure */
 async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Job[]) {
+  const { red, green } = cli.terminal.style.out;
   try {
     const job = await readJob(reference, cli.globals.jobs);
     assertDistinct([...parsed, job]);
@@ -63,23 +57,18 @@ async function checkJob(cli: Cli, reference: string, isLive: boolean, parsed: Jo
       ...((await looks?.checkLooks(reports, cli.openers.templatesDir)) ?? []),
       ...(isLive ? [await askLive(cli, job)] : []),
     ];
-    return { job: reference, message: what.join('; '), failure: undefined };
+    const message = what.join('; ');
+    return { document: { job: reference, ok: true, message }, text: `${green('ok')}    ${reference}: ${message}\n` };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    return { job: reference, message: undefined, failure: describeFailure(error, { redact: cli.openers.redact }) };
+    const { text, json, exitCode } = describeFailure(error, { redact: cli.openers.redact });
+    // The same block as in every command, indented below the line that names its file.
+    const block = text.trimEnd().replace(/^flowdrop: [A-Z0-9_]+: /, '');
+    // Most faults name file and line themselves.
+    const named = block.startsWith(`${reference}:`) ? block : `${reference}: ${block}`;
+    const document = { job: reference, ok: false, ...json.error };
+    return { document, text: `${red('FAIL')}  ${named.replaceAll('\n', '\n    ')}\n`, exitCode };
   }
-}
-
-function describeResult({ job, message, failure }: Checked, style: Style): string {
-  if (failure === undefined) return `${style.green('ok')}    ${job}: ${message}\n`;
-  // The same block as in every command, indented below the line that names its file.
-  const block = failure.text
-    .trimEnd()
-    .replace(/^flowdrop: [A-Z0-9_]+: /, '')
-    .replaceAll('\n', '\n    ');
-  // Most faults name file and line themselves.
-  const named = block.startsWith(`${job}:`) ? block : `${job}: ${block}`;
-  return `${style.red('FAIL')}  ${named}\n`;
 }
 
 /** Columns that the job file gives no type are kept as text, which a sum over the drop would refuse. */
@@ -139,7 +128,7 @@ async function askLive(cli: Cli, job: Job): Promise<string> {
   });
 }
 
-/** The smallest request to a source that is not asked by SQL: one symbol shows access. @returns who answers @throws Fault */
+/** The smallest request to a source that is not asked by SQL: one symbol shows access. @returns what it shows @throws Fault */
 export async function greet(opened: Exclude<OpenedSource, OpenedSql>): Promise<string> {
   const { signal } = opened;
   if (opened.kind === 'table') {
@@ -147,10 +136,10 @@ export async function greet(opened: Exclude<OpenedSource, OpenedSql>): Promise<s
     return `the server at ${opened.source.url} has the table and its columns`;
   }
   for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
-  return `the API at ${opened.source.url} answers`;
+  return `the API at ${opened.source.url} accepts the key`;
 }
 
-export async function schema({ terminal }: Cli): ActionResult {
+export async function schema({ terminal }: Cli) {
   const document = z.toJSONSchema(jobSchema, {
     io: 'input',
     unrepresentable: 'any',

@@ -2,13 +2,6 @@
  * The shape of a row of the command table, and what a command receives by it: the types of a call follow from the row's
  * argument and options. Nothing here depends on a parser.
  */
-/** The parsed command line. */
-export interface CommandCall<A = undefined, O extends object = object> {
-  /** What follows the name of the command: nothing, one word, or several. */
-  readonly argument: A;
-  readonly options: O;
-}
-
 /** One option. `T`: the type of its value in the command. */
 export interface OptionSpec<T = unknown> {
   readonly kind: 'flag' | 'text' | 'number' | 'list';
@@ -33,7 +26,6 @@ export interface CommandRow {
   readonly options?: Readonly<Record<string, OptionSpec>>;
   /** Shown below the options, in lines that fit into 80 cells. */
   readonly notes?: string;
-  /** What to type, and what it does. */
   readonly examples?: readonly (readonly [typed: string, what: string])[];
 }
 
@@ -55,10 +47,11 @@ export type ValuesOf<Options> = {
 };
 
 /** What the command of a row receives. */
-export type CallOf<Row> = CommandCall<
-  ArgumentOf<Row>,
-  Row extends { readonly options: infer Options } ? ValuesOf<Options> : object
->;
+export interface CallOf<Row> {
+  /** What follows the name of the command: nothing, one word, or several. */
+  readonly argument: ArgumentOf<Row>;
+  readonly options: Row extends { readonly options: infer Options } ? ValuesOf<Options> : object;
+}
 
 /** In the order of the help. */
 export const COMMAND_GROUPS = {
@@ -80,7 +73,6 @@ export function number(value: string, text: string): OptionSpec<number> {
   return { kind: 'number', value, text };
 }
 
-/** Takes one of the given words. */
 export function choice<const T extends string>(value: string, choices: readonly T[], text: string): OptionSpec<T> {
   return { kind: 'text', value, text, choices };
 }

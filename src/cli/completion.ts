@@ -5,9 +5,9 @@
  */
 import { parseArgs } from 'node:util';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
-import { type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
+import { formatFlag, type OptionSpec } from './command.ts';
 import { COMMANDS, GLOBAL_OPTIONS, JOBS_FOLDER } from './commands.ts';
-import type { ActionResult, Call, Cli } from './context.ts';
+import type { Call, Cli } from './context.ts';
 
 /** A word that may come next, and what it means. */
 type Candidate = readonly [word: string, description: string];
@@ -17,7 +17,7 @@ const HELP_FLAG: Candidate = ['--help', 'display help for command'];
 const VERSION_FLAG: Candidate = ['--version', 'output the version number'];
 const HELP_COMMAND: Candidate = ['help', 'what a command does, with examples'];
 
-export async function complete({ terminal }: Cli, { argument: words }: Call<'complete'>): ActionResult {
+export async function complete({ terminal }: Cli, { argument: words }: Call<'complete'>) {
   const current = words.at(-1) ?? '';
   const found = await listNext(words.slice(0, -1), current.startsWith('-'));
   // One line per candidate, even if a description has line breaks.
@@ -29,7 +29,7 @@ export async function complete({ terminal }: Cli, { argument: words }: Call<'com
 /** @param words typed before the incomplete one @param wantsFlag whether that one begins like a flag */
 async function listNext(words: readonly string[], wantsFlag: boolean): Promise<readonly Candidate[]> {
   const command = COMMANDS.find(({ name }) => words.includes(name));
-  const options = Object.entries({ ...GLOBAL_OPTIONS, ...command?.options });
+  const options = Object.entries({ ...command?.options, ...GLOBAL_OPTIONS });
   const known = new Map<string, OptionSpec>(options.map(([name, spec]) => [formatFlag(name), spec]));
   const { tokens } = parseArgs({
     args: [...words],
@@ -46,7 +46,9 @@ async function listNext(words: readonly string[], wantsFlag: boolean): Promise<r
   if (awaited && awaited.kind !== 'flag') return await listValues(awaited.value, awaited.choices, jobs);
   if (wantsFlag && !tokens.some(({ kind }) => kind === 'option-terminator')) {
     const used = given.filter(({ rawName }) => known.get(rawName)?.kind !== 'list').map(({ rawName }) => rawName);
-    return listFlags(command).filter(([word]) => !used.includes(word));
+    const flags = Array.from(known, ([flag, { text }]): Candidate => [flag, text]);
+    const all = [...flags, HELP_FLAG, ...(command ? [] : [VERSION_FLAG])];
+    return all.filter(([word]) => !used.includes(word));
   }
   if (command === undefined) {
     const listed = COMMANDS.filter(({ group }) => group !== undefined);
@@ -62,13 +64,6 @@ async function listValues(value: string | undefined, choices: readonly unknown[]
   if (value !== 'job') return choices.map((choice): Candidate => [String(choice), '']);
   const files = await listJobFiles(jobs).catch(() => []);
   return files.map((file): Candidate => [formatJobReference(file), 'job']);
-}
-
-function listFlags(command: CommandSpec | undefined): readonly Candidate[] {
-  const describe = (options: CommandSpec['options']) =>
-    Object.entries(options).map(([name, spec]): Candidate => [formatFlag(name), spec.text]);
-  const globals = describe(GLOBAL_OPTIONS);
-  return command ? [...describe(command.options), HELP_FLAG, ...globals] : [VERSION_FLAG, ...globals, HELP_FLAG];
 }
 
 /** Also works in bash 3.2, the version on macOS: no `mapfile`, no `compopt`. */
@@ -115,7 +110,7 @@ complete -c flowdrop -f -a '(__flowdrop_complete)'
 
 const SCRIPTS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: FISH };
 
-export async function completion({ terminal }: Cli, { argument: shell }: Call<'completion'>): ActionResult {
+export async function completion({ terminal }: Cli, { argument: shell }: Call<'completion'>) {
   // The parser allows only these shells.
   terminal.out(SCRIPTS[shell] ?? '');
   return undefined;

@@ -59,11 +59,7 @@ export interface CliContext {
   readonly cwd: string;
 }
 
-/** What the command of this name receives. */
 export type Call<Name extends CommandName> = CallOf<(typeof TABLE)[Name]>;
-
-/** The exit code; `undefined` means 0. */
-export type ActionResult = Promise<number | undefined>;
 
 /** Of lines, those that are no text are left out. */
 export type Text = string | readonly (string | false | null)[];
@@ -79,7 +75,6 @@ export interface Cli extends CliContext {
   describe(error: unknown): FailureReport;
 }
 
-/** A mistake on the command line. */
 export function usage(message: string, hint?: string, code = 'USAGE'): Fault {
   return new Fault(code, message, { kind: 'usage', hint });
 }
@@ -91,15 +86,13 @@ export function assertDate(option: string, text: string): void {
   throw usage(message, `Write it like ${option} 2026-11-20.`, 'DATE_INVALID');
 }
 
+const DIRECTORY_HINT = 'Run the job first, or check `drop.to` in the job file.';
+
 /**
  * Checks that a store in a directory exists: a wrong path would look like an empty archive.
  * @param to as in a job file; S3 is not checked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage)
  */
-export async function assertDirectory(
-  cwd: string,
-  to: string,
-  hint = 'Run the job first, or check `drop.to` in the job file.',
-): Promise<void> {
+export async function assertDirectory(cwd: string, to: string, hint = DIRECTORY_HINT): Promise<void> {
   const location = parseLocation(to, cwd);
   if (location.kind === 's3') return;
   const found = await stat(location.path).catch(() => undefined);
@@ -139,7 +132,7 @@ export async function withSource<T>(
 }
 
 /** Writes a file to stdout. @throws Fault `INTERRUPTED` */
-export async function pipeOut({ terminal, signal }: Cli, path: string): Promise<void> {
+export async function pipeOut({ terminal, signal }: Cli, path: string): Promise<undefined> {
   try {
     await pipeline(createReadStream(path), terminal.stdout, { end: false, signal });
   } catch (error) {
@@ -177,7 +170,7 @@ export function nameUser(): string {
   }
 }
 
-/** How to start an engine process of `serve` or `query`. Callers' SQL runs there, and it cannot read variables that are not passed on. */
+/** An engine process of `serve` or `query`. Callers' SQL runs there, and cannot read variables that are not passed on. */
 export function workerCommand({ executable, args, env }: SelfCommand): WorkerCommand {
   return {
     executable,

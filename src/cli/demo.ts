@@ -6,27 +6,27 @@ import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { type ChildEnd, startProcess } from '../daemon/run-process.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { reportsPrefix } from '../ledger/layout.ts';
 import { listClosedSessions, USUAL_ROWS } from '../service/generate/generate.ts';
 import { LOCAL_KEY } from './commands.ts';
-import { type ActionResult, type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
+import { type Call, type Cli, nameProgram, type SelfCommand } from './context.ts';
 import { SHIPPED_JOBS } from './init.ts';
 
 const DEMO_FOLDER = 'out';
 /** In the demo's folder: the state of your own jobs stays as it is. */
 const STATE_FOLDER = 'state';
 
-export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'demo'>): ActionResult {
-  const { terminal, self, cwd, signal } = cli;
-  const { shippedJob } = cli.openers;
+export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'demo'>) {
+  const { terminal, self, cwd, signal, openers } = cli;
+  const { shippedJob } = openers;
   const out = join(cwd, DEMO_FOLDER);
   const job = await readJob(shippedJob, cli.globals.jobs);
-  const trades = rows === undefined ? `about ${formatCount(USUAL_ROWS)}` : formatCount(rows);
-  terminal.err(`Generating ${sessions} sessions of ${trades} trades ...\n`);
+  const trades = rows === undefined ? `about ${countOf(USUAL_ROWS, 'trade')}` : countOf(rows, 'trade');
+  terminal.err(`Generating ${countOf(sessions, 'session')} of ${trades} ...\n`);
   const data = ['--generate', String(sessions), ...(rows === undefined ? [] : ['--generate-rows', String(rows)])];
   const service = await startServeProcess(self, cwd, [...data, '--key', LOCAL_KEY], signal);
   try {
@@ -44,7 +44,7 @@ export async function demo(cli: Cli, { options: { sessions = 3, rows } }: Call<'
       FLOWDROP_SMTP_URL_FILE: '',
       FLOWDROP_MAIL_DOMAINS: '',
     };
-    const [newest = ''] = listClosedSessions(cli.openers.clock.now(), 1);
+    const [newest = ''] = listClosedSessions(openers.clock.now(), 1);
     const chain = join(dirname(shippedJob), SHIPPED_JOBS.chain);
     for (const command of [
       // A user who deleted the demo's drops wants new ones.
@@ -78,21 +78,11 @@ function describeEnd(what: string, end: ChildEnd, words: string): Fault {
   return new Fault('DEMO_FAILED', message, { hint: explainAbort(end) });
 }
 
-export interface ServeProcess {
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
 /** Starts `serve` on free ports and waits for its output line. @throws Fault `DEMO_FAILED` if it ends before that */
-export async function startServeProcess(
-  self: SelfCommand,
-  cwd: string,
-  options: readonly string[],
-  signal: AbortSignal,
-): Promise<ServeProcess> {
-  const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
+export async function startServeProcess(self: SelfCommand, cwd: string, flags: readonly string[], signal: AbortSignal) {
+  const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...flags];
   const logged: string[] = [];
-  return await new Promise<ServeProcess>((resolve, reject) => {
+  return await new Promise<{ readonly url: string; stop(): Promise<void> }>((resolve, reject) => {
     const child = startProcess(
       { executable: self.executable, args, cwd, env: { ...self.env, FLOWDROP_LOG_LEVEL: 'warn' } },
       {
@@ -113,10 +103,7 @@ export async function startServeProcess(
 async function describeDemo(cwd: string, { name, drop: { to, dataset } }: Job, program: string): Promise<string> {
   const findLast = async (folder: string, ending: string) => {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
-    const newest = names
-      .filter((one) => one.endsWith(ending))
-      .sort()
-      .at(-1);
+    const [newest] = names.filter((one) => one.endsWith(ending)).sort((a, b) => (a < b ? 1 : -1));
     return newest && join(folder, newest);
   };
   const mail = await findLast(join(cwd, DEMO_FOLDER, 'mail'), '.html');

@@ -2,36 +2,24 @@
  * `flowdrop drop JOB DATE`: one drop: what its manifest says, its revisions and what changed, checks and audits. With
  * `--file` its Parquet file on stdout, checked before the first byte. Reads only the store.
  */
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { Fault } from '../core/errors.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { countOf, formatBytes } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';
 import { fileKey } from '../ledger/layout.ts';
 import { describeLost, type Ledger } from '../ledger/ledger.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type DropDocument, describeThrough, dropSchema } from '../state/documents.ts';
-import { makeScratchFolder } from '../state/job-state.ts';
-import {
-  type ActionResult,
-  assertDate,
-  assertDirectory,
-  type Call,
-  type Cli,
-  pipeOut,
-  type Text,
-  usage,
-  withLedger,
-} from './context.ts';
+import { withScratchFolder } from '../state/job-state.ts';
+import { assertDate, assertDirectory, type Call, type Cli, pipeOut, usage, withLedger } from './context.ts';
 
 /** Windows that are listed; the manifest has all. */
 const MAX_WINDOWS = 200;
-/** Revisions that are listed, the newest first. */
 const MAX_REVISIONS = 50;
 
-export async function drop(cli: Cli, { argument, options }: Call<'drop'>): ActionResult {
+export async function drop(cli: Cli, { argument, options }: Call<'drop'>) {
   const [name, date = '', ...more] = argument;
   if (name === undefined || more.length > 0)
     throw usage('drop takes a job and a date', 'flowdrop drop JOB YYYY-MM-DD', 'ARGUMENTS_INVALID');
@@ -47,21 +35,15 @@ export async function drop(cli: Cli, { argument, options }: Call<'drop'>): Actio
 }
 
 /** @throws Fault `NOT_SEALED` (usage), `DROP_DAMAGED`, StoreFault */
-async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string): Promise<undefined> {
+async function sendFile(cli: Cli, ledger: Ledger, manifest: Manifest | undefined, date: string) {
   const { openers, signal } = cli;
   if (!manifest) throw usage(`${date} is not sealed: it has no file`, undefined, 'NOT_SEALED');
-  const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
-  try {
+  return await withScratchFolder(openers.stateDir, openers.clock.now(), async (folder) => {
     const path = join(folder, 'drop');
-    if (!(await ledger.fetchFile(manifest.date, manifest.files[0], path, signal))) {
-      throw new Fault('DROP_DAMAGED', `the file of ${date} is missing, or differs from its manifest`, {
-        hint: `flowdrop verify JOB --date ${date}`,
-      });
-    }
-    await pipeOut(cli, path);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+    if (await ledger.fetchFile(manifest.date, manifest.files[0], path, signal)) return await pipeOut(cli, path);
+    const hint = `flowdrop verify JOB --date ${date}`;
+    throw new Fault('DROP_DAMAGED', `the file of ${date} is missing, or differs from its manifest`, { hint });
+  });
 }
 
 /** The schema keeps the members of the document and drops what else a manifest has. */
@@ -110,21 +92,21 @@ async function listRevisions(ledger: Ledger, sealed: Manifest) {
   return revisions;
 }
 
-function formatDrop(document: DropDocument, nowMs: number): Text {
+function formatDrop(document: DropDocument, nowMs: number): readonly (string | false | null)[] {
   const { job, date, condition, damage, location, manifest, revisions, audit } = document;
   if (!manifest) return [`${job} ${date}: ${condition ?? 'unknown'}, not sealed`];
   const { rows, revision, sealed_at, requests, files, proved, doubts, through } = manifest;
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);
   return [
-    `${job} ${date}: ${condition}, revision ${revision}, ${formatCount(rows)} rows, ${formatBytes(files[0]?.size ?? 0)}`,
+    `${job} ${date}: ${condition}, revision ${revision}, ${countOf(rows, 'row')}, ${formatBytes(files[0]?.size ?? 0)}`,
     damage !== null && `damaged: ${damage}`,
     location,
-    `sealed ${timeOf(sealed_at)}, ${formatCount(requests)} requests; proved: ${proved ?? 'nothing'}`,
+    `sealed ${timeOf(sealed_at)}, ${countOf(requests, 'request')}; proved: ${proved ?? 'nothing'}`,
     audit && `audited ${timeOf(audit.audited_at)}: ${audit.result}`,
     through !== undefined && audit?.result !== 'equal' && `its rows are those ${describeThrough(through)}`,
     ...doubts,
     ...revisions.slice(1).map((one) => {
-      const what = one.rows === null ? '' : `${formatCount(one.rows)} rows`;
+      const what = one.rows === null ? '' : countOf(one.rows, 'row');
       return `revision ${one.revision}: ${what} ${one.lost ?? ''}`.trimEnd();
     }),
   ];

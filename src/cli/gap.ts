@@ -6,13 +6,13 @@ import { Fault } from '../core/errors.ts';
 import { readJob } from '../job/job-folder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type AcceptedGap, type DateStatus, describeAccepted, isAcceptable } from '../state/documents.ts';
-import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage, withLedger } from './context.ts';
+import { assertDate, type Call, type Cli, nameUser, usage, withLedger } from './context.ts';
 import { readStatus } from './status/read.ts';
 import { formatTable } from './terminal/text.ts';
 
 const USAGE = 'flowdrop gap accept JOB DATE --reason TEXT';
 
-export async function gap(cli: Cli, { argument, options }: Call<'gap'>): ActionResult {
+export async function gap(cli: Cli, { argument, options }: Call<'gap'>) {
   const [action, name, date, ...more] = argument;
   const isList = action === 'list' && date === undefined;
   if ((!isList && action !== 'accept') || name === undefined || more.length > 0) {

@@ -3,14 +3,14 @@
  */
 import { updateCatalog } from '../catalog/rest-catalog.ts';
 import { isFault } from '../core/errors.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/table.ts';
 import { locateTable } from '../ledger/iceberg/table-metadata.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { type ActionResult, type Call, type Cli, usage, withLedger } from './context.ts';
+import { type Call, type Cli, usage, withLedger } from './context.ts';
 
-export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>): ActionResult {
+export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: Call<'iceberg'>) {
   if (action !== 'rebuild' || name === undefined || more.length > 0) {
     const message = 'iceberg takes an action and a job; the only action is `rebuild`';
     throw usage(message, 'flowdrop iceberg rebuild JOB', 'ARGUMENTS_INVALID');
@@ -37,7 +37,7 @@ export async function iceberg(cli: Cli, { argument: [action, name, ...more] }: C
       { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog },
       version === 0
         ? `${dataset} has no sealed date that a table can hold.\n`
-        : `Version ${version} of ${locateTable(store, dataset)}: ${formatCount(snapshots)} snapshots.\nCheck it: flowdrop verify ${job.name}\n`,
+        : `Version ${version} of ${locateTable(store, dataset)}: ${countOf(snapshots, 'snapshot')}.\nCheck it: flowdrop verify ${job.name}\n`,
       [
         catalog !== null && `catalog   ${catalog}`,
         ...[...left].map(([what, reason]) => `left out  ${what}  ${reason}`),

@@ -21,13 +21,12 @@ import { parseSmtpUrl } from '../mail/smtp.ts';
 import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
 import { JOB_KINDS } from './commands.ts';
-import { type ActionResult, type Call, type Cli, nameProgram, usage } from './context.ts';
+import { type Call, type Cli, nameProgram, usage } from './context.ts';
 
 type Flags = Call<'init'>['options'];
 
-/** What is written, as far as it was chosen. */
+/** What a job file gets, as far as it was chosen. */
 interface Choice {
-  readonly kind: keyof typeof SHIPPED_JOBS;
   readonly name: string;
   readonly to: string;
   /** Default: as in the shipped file. */
@@ -36,63 +35,65 @@ interface Choice {
   readonly recipients: readonly string[];
   /** Of the source, or of the report's watchlist. */
   readonly symbols: readonly string[];
-  /** Of the settings file; an empty one was not chosen. */
-  readonly settings: Readonly<Record<string, string>>;
 }
 
+/** By name; an empty one was not chosen, and stays a comment. */
+type Settings = Readonly<Record<string, string>>;
+
 /** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
-export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>): ActionResult {
+export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>) {
   const { terminal, globals, self } = cli;
   const folder = resolve(cli.cwd, dir);
   const { add, force = false, offline = false } = flags;
   const path = join(folder, globals.jobs, `${add ?? flags.name ?? INIT_DEFAULTS.name}.yaml`);
+  const isFirst = add === undefined;
   const settingsPath = join(folder, '.env');
   // Before the questions, so that no one types a key in vain.
-  if (!force) await assertAbsent(add === undefined ? [path, settingsPath] : [path]);
+  if (!force) await assertAbsent(isFirst ? [path, settingsPath] : [path]);
   const others = (await readValidJobs(dirname(path)).catch(() => [])).filter(({ file }) => file !== path);
-  const choice = await withAnswers(cli, flags, (ask) =>
-    add === undefined ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others),
+  const { kind, settings, ...choice } = await withAnswers<Choice & { kind: Kind; settings: Settings }>(
+    cli,
+    flags,
+    (ask) => (isFirst ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others)),
   );
-  const { kind, name, settings } = choice;
+  const { name } = choice;
   const text = fillJob(await readShipped(cli, kind), choice);
   // Before anything is written: it must be valid, and not clash with others.
   assertDistinct([...others, parseJob(path, text)]);
   const files: NewFile[] = [{ path, text }];
-  if (add === undefined) {
+  if (isFirst) {
     const shipped = await readFile(join(dirname(cli.openers.shippedJob), 'init', 'settings.env'), 'utf8');
     files.push({ path: settingsPath, text: fillSettings(shipped, settings), mode: 0o600 });
   }
   const kept = await writeNew(files, force);
-  if (add === undefined) await hideFromGit(folder, basename(settingsPath));
+  if (isFirst) await hideFromGit(folder, basename(settingsPath));
 
   const show = (file: string) => relative(cli.cwd, file) || file;
   const tell = (said: string) => (globals.json ? terminal.err(said) : terminal.out(said));
   for (const file of kept) tell(`kept   ${show(file)}\n`);
   for (const file of files) tell(`wrote  ${show(file.path)}\n`);
   /** Without these the connection cannot be tested. */
-  const missing = (add === undefined ? ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'] : []).filter(
+  const missing = (isFirst ? ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'] : []).filter(
     (one) => ![one, `${one}_FILE`].some((setting) => settings[setting] || self.env[setting]),
   );
   const isTried = !offline && missing.length === 0;
-  const exitCode = isTried ? await tryConnection(cli, folder, choice, tell) : undefined;
+  const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
   if (missing.length > 0)
     tell(`The connection was not tested; first put ${missing.join(' and ')} into ${show(settingsPath)}.\n`);
-  const commands =
-    add === undefined ? [`doctor ${name}`, `plan ${name}`, `run ${name}`, 'start'] : [`plan ${name}`, `run ${name}`];
+  const commands = [`plan ${name}`, `run ${name}`];
   const cd = relative(cli.cwd, folder);
-  const next = [...(cd === '' ? [] : [`cd ${cd}`]), ...commands.map((one) => `${nameProgram(self.env)} ${one}`)];
+  const next = [
+    ...(cd === '' ? [] : [`cd ${cd}`]),
+    ...(isFirst ? [`doctor ${name}`, ...commands, 'start'] : commands).map((one) => `${nameProgram(self.env)} ${one}`),
+  ];
   const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
   const document = { job: name, kind: add && kind, written: files.map((file) => file.path), kept, connection, next };
   cli.print(document, ['Next:', ...next.map((line) => `  ${line}`)]);
   return exitCode;
 }
 
-interface NewFile {
-  readonly path: string;
-  readonly text: string;
-  /** Default: the system's. */
-  readonly mode?: number;
-}
+/** Without a mode it has the system's. */
+type NewFile = Readonly<{ path: string; text: string; mode?: number }>;
 
 /** Call it before questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names the files */
 async function assertAbsent(paths: readonly string[]): Promise<void> {
@@ -129,19 +130,18 @@ async function hideFromGit(folder: string, name: string): Promise<void> {
 /** Runs the check as the next command would: in its own process, in that directory. @returns its exit code */
 async function tryConnection(
   { self, globals }: Cli,
-  folder: string,
-  { name, settings }: Choice,
+  cwd: string,
+  name: string,
+  settings: Settings,
   tell: (text: string) => void,
 ): Promise<number> {
   // This process may have settings from an older file: the new ones win.
   const fresh = Object.entries(settings).filter(([setting, value]) => setting.startsWith('FLOWDROP_API_') && value);
   const older = settings['FLOWDROP_API_KEY_FILE'] ? { FLOWDROP_API_KEY: undefined } : {};
+  const env = { ...self.env, ...older, ...Object.fromEntries(fresh) };
   const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', name];
   const pass = (line: string) => tell(`${line}\n`);
-  const child = startProcess(
-    { executable: self.executable, args, env: { ...self.env, ...older, ...Object.fromEntries(fresh) }, cwd: folder },
-    { onOut: pass, onErr: pass },
-  );
+  const child = startProcess({ executable: self.executable, args, env, cwd }, { onOut: pass, onErr: pass });
   const { code = EXIT_CODES.failed } = await child.done;
   if (code !== 0) tell(`The files are written. Correct them, then: ${nameProgram(self.env)} check --live ${name}\n`);
   return code;
@@ -150,8 +150,7 @@ async function tryConnection(
 /** @param check throws a Fault for an answer that is not allowed @param isSecret hidden while it is typed */
 type Ask = (text: string, fallback: string, check: (answer: string) => void, isSecret?: boolean) => Promise<string>;
 
-async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
-  /** Answers follow its rules. */
+async function choose(cli: Cli, flags: Flags, ask: Ask) {
   const shipped = await readShipped(cli, 'trades');
   const known = cli.self.env;
   const isSet = (name: string) => Boolean(known[name] || known[`${name}_FILE`]);
@@ -196,20 +195,18 @@ async function choose(cli: Cli, flags: Flags, ask: Ask): Promise<Choice> {
     FLOWDROP_SMTP_URL_FILE: fileOf(flags.smtpUrlFile),
     FLOWDROP_MAIL_FROM: flags.mailFrom ?? '',
   };
-  return { kind: 'trades', name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
+  return { kind: 'trades' as const, name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
 }
 
-/** Of one more job. */
-async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]): Promise<Choice> {
+async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]) {
   const { reportTo = [], symbols = [] } = flags;
   assertAllowed(await readShipped(cli, 'trades'), { name, recipients: reportTo, symbols });
   const kinds = JOB_KINDS.join(', ');
-  const askKind = async () =>
-    await ask(`Kind of job (${kinds})`, 'trades', (answer) => {
-      if (JOB_KINDS.some((one) => one === answer)) return;
-      throw usage(`"${answer}" is not a kind; allowed are ${kinds}`, undefined, 'ANSWER_INVALID');
-    });
-  const kind = flags.kind ?? ((await askKind()) as Choice['kind']); // Checked.
+  const assertKind = (answer: string) => {
+    if (JOB_KINDS.some((one) => one === answer)) return;
+    throw usage(`"${answer}" is not a kind; allowed are ${kinds}`, undefined, 'ANSWER_INVALID');
+  };
+  const kind = flags.kind ?? ((await ask(`Kind of job (${kinds})`, 'trades', assertKind)) as Kind); // Checked.
   // Where the other jobs of the folder put their drops, if that is one place.
   const [only, ...more] = new Set(others.map(({ drop }) => drop.to));
   const to = flags.to ?? (more.length === 0 ? only : undefined) ?? INIT_DEFAULTS.to;
@@ -266,8 +263,9 @@ async function withAnswers<T>(cli: Cli, { yes, ask }: Flags, act: (ask: Ask) => 
   }
 }
 
-/** The shipped file of each kind of job. */
-export const SHIPPED_JOBS: Readonly<Record<(typeof JOB_KINDS)[number], string>> = {
+type Kind = (typeof JOB_KINDS)[number];
+
+export const SHIPPED_JOBS: Readonly<Record<Kind, string>> = {
   trades: 'init/nightly-trades.yaml',
   'minute-flow': 'symbol-minute-flow.yaml',
   chain: 'option-chain.yaml',
@@ -276,7 +274,7 @@ export const SHIPPED_JOBS: Readonly<Record<(typeof JOB_KINDS)[number], string>> 
   sql: 'init/own-sql.yaml',
 };
 
-async function readShipped({ openers }: Cli, kind: Choice['kind']): Promise<string> {
+async function readShipped({ openers }: Cli, kind: Kind): Promise<string> {
   return await readFile(join(dirname(openers.shippedJob), SHIPPED_JOBS[kind]), 'utf8');
 }
 
@@ -285,8 +283,7 @@ const INIT_DEFAULTS = { name: 'nightly-trades', to: 'out/drops', symbols: ['SPY'
 /** What makes the report of the shipped file a comment. */
 const REPORT_COMMENT = /^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm;
 
-/** @param text of a shipped job file */
-export function fillJob(text: string, choice: Omit<Choice, 'kind' | 'settings'>): string {
+export function fillJob(text: string, choice: Choice): string {
   const { name, to, dataset, recipients } = choice;
   const document = parseDocument(recipients.length > 0 ? text.replace(REPORT_COMMENT, '') : text);
   const symbols = choice.symbols.map((symbol) => symbol.toUpperCase());
@@ -316,13 +313,10 @@ function assertAllowed(text: string, part: Readonly<Record<string, string | read
   }
 }
 
-/** @param text of the shipped settings file @param settings by name; an empty one stays a comment */
-export function fillSettings(text: string, settings: Readonly<Record<string, string>>): string {
-  return Object.entries(settings)
-    .filter(([, value]) => value !== '')
-    .reduce((filled, [name, value]) => {
-      return filled.replace(new RegExp(`^# ${name}=.*$`, 'm'), () => `${name}=${quoteSetting(value)}`);
-    }, text);
+export function fillSettings(text: string, settings: Settings): string {
+  return text.replace(/^# ([A-Z0-9_]+)=.*$/gm, (line, name: string) => {
+    return settings[name] ? `${name}=${quoteSetting(settings[name])}` : line;
+  });
 }
 
 /**

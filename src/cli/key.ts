@@ -16,9 +16,9 @@ import {
   NAME_RULE,
   renderEntry,
 } from '../service/access/key-file.ts';
-import { type ActionResult, type Call, type Cli, usage } from './context.ts';
+import { type Call, type Cli, usage } from './context.ts';
 
-export async function key({ cwd, print }: Cli, { options }: Call<'key'>): ActionResult {
+export async function key({ cwd, print }: Cli, { options }: Call<'key'>) {
   const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;
   if (name === undefined || !isKeyName(name)) throw usage(`--name: ${NAME_RULE}`, undefined, 'KEY_NAME_INVALID');
   const made = createKey(prefix);

@@ -4,7 +4,7 @@
  * and have the facts of the document; a date that would be lost is marked by a word, not only by a color.
  */
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
-import { type DateRange, formatWallDate } from '../calendar/wall-clock.ts';
+import { type DateRange, formatSecond, formatWallDate } from '../calendar/wall-clock.ts';
 import { formatDayTime, formatInstant, formatSpan, formatTime } from '../core/date-text.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
 import { countOf, formatBytes, formatCount, formatDuration } from '../core/units.ts';
@@ -18,17 +18,16 @@ import type { OpenedSource } from '../run/open-source.ts';
 import { describeThrough, type PlanDate, type PlanDocument, type PlanTotal } from '../state/documents.ts';
 import { openJobState } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
-import { type ActionResult, type Call, type Cli, withLedger, withSource } from './context.ts';
+import { type Call, type Cli, withLedger, withSource } from './context.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
-/** Prints the plan of a job and its cost; for a backfill, of the dates that it would export. */
-export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]): ActionResult {
+export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]) {
   const document = await planJob(cli, job, 0, ...dates);
   return cli.print(document, describePlan(document, cli.terminal.style.out));
 }
 
 /** Of all jobs of the folder, one that cannot be planned is reported, and the others go on. */
-export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
+export async function plan(cli: Cli, { argument }: Call<'plan'>) {
   const { terminal, globals, print } = cli;
   if (argument !== undefined) return await printPlan(cli, await readJob(argument, globals.jobs));
   const style = terminal.style.out;
@@ -66,13 +65,7 @@ export async function plan(cli: Cli, { argument }: Call<'plan'>): ActionResult {
 }
 
 /** @param afterSeconds that earlier jobs take of the same budget */
-async function planJob(
-  cli: Cli,
-  job: Job,
-  afterSeconds: number,
-  mode: BackfillMode = 'unsealed',
-  range?: DateRange,
-): Promise<PlanDocument> {
+async function planJob(cli: Cli, job: Job, afterSeconds: number, mode?: BackfillMode, range?: DateRange) {
   const { openers } = cli;
   const calendar = await openers.readCalendar();
   const state = openJobState(openers.stateDir, job.name);
@@ -80,7 +73,12 @@ async function planJob(
   const planWith = async (opened: OpenedSource) => {
     const { source, limits } = opened;
     const facts = await withLedger(openers, job, (ledger) => readStoredDates(ledger, state, history));
-    const { dates: work, lookback, empty, held } = await openDates(opened).plan(selectDates(mode, facts, range));
+    const {
+      dates: work,
+      lookback,
+      empty,
+      held,
+    } = await openDates(opened).plan(selectDates(mode ?? 'unsealed', facts, range));
     const nowMs = source.serverNow();
     const isSql = opened.kind === 'sql';
     const dates = priceDates(work, {
@@ -107,9 +105,6 @@ async function planJob(
   return await withSource(cli, job, planWith, { calendar });
 }
 
-/** Count, recount. */
-const COUNTS_OF_A_DATE = 2;
-
 /**
  * The dates of the document, with what each costs.
  * @param work in the order of the run; those without counts are estimated
@@ -123,8 +118,8 @@ export function priceDates(
   const { nowMs, waitMs, intervalMs, countRequests, rowBytes } = terms;
   let doneAtMs = nowMs + waitMs;
   return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
-    // An existing count costs nothing more.
-    const requests = pages + (counts === undefined ? COUNTS_OF_A_DATE : COUNTS_OF_A_DATE - 1) * countRequests;
+    // A date is counted and counted again; an existing count costs nothing more.
+    const requests = pages + (counts === undefined ? 2 : 1) * countRequests;
     doneAtMs += requests * intervalMs;
     const mayExpire = Number.isFinite(expiresAtMs);
     const leftMs = Math.max(0, expiresAtMs - nowMs);
@@ -142,17 +137,21 @@ export function priceDates(
 }
 
 export function totalDates(dates: readonly PlanDate[]): PlanTotal {
-  const sum = (pick: (date: PlanDate) => number) => dates.reduce((total, date) => total + pick(date), 0);
-  const done = dates.map(({ done_at: at }) => at);
-  const shares = dates.flatMap(({ share_of_budget: share }) => (share === null ? [] : [share]));
+  const sum = (name: 'rows' | 'requests' | 'seconds' | 'bytes') =>
+    dates.reduce((total, date) => total + (date[name] ?? 0), 0);
+  const shares = dates.flatMap(({ share_of_budget: share }) => share ?? []);
   return {
     dates: dates.length,
-    rows: dates.every(({ rows }) => rows !== null) ? sum(({ rows }) => rows ?? 0) : null,
+    rows: dates.every(({ rows }) => rows !== null) ? sum('rows') : null,
     estimated: dates.some(({ estimated }) => estimated),
-    requests: sum(({ requests }) => requests),
-    seconds: sum(({ seconds }) => seconds),
-    bytes: sum(({ bytes }) => bytes),
-    done_at: done.sort().at(-1) ?? null,
+    requests: sum('requests'),
+    seconds: sum('seconds'),
+    bytes: sum('bytes'),
+    done_at:
+      dates
+        .map(({ done_at: at }) => at)
+        .sort()
+        .at(-1) ?? null,
     share_of_budget: shares.length > 0 ? Math.max(...shares) : null,
     too_late: dates.filter(({ expires_before_turn: isLost }) => isLost).length,
   };
@@ -162,7 +161,6 @@ const NUMBERS = ['rows', 'requests', 'time', 'done (ET)', 'budget'].map(right);
 
 const TOO_LATE = 'TOO LATE';
 
-/** A plan as a table of its dates with their total, and an explanation. */
 export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
   const { job, dates, total, lookback_edge: edge, earliest_date: earliest, row_limit, without_rows: empty } = plan;
   const nowMs = Date.parse(plan.server_time);
@@ -182,7 +180,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   const lines = [
     style.bold(job),
     edge !== '' && `  lookback from ${formatDayTime(`${edge.replace(' ', 'T')}Z`, 'UTC')} ET`,
-    row_limit !== null && `  ${formatCount(row_limit)} rows per page`,
+    row_limit !== null && `  ${countOf(row_limit, 'row')} per page`,
     `  ${countOf(plan.sealed, 'date')} sealed already`,
     ...plan.in_part.map(({ date, through }) => `  ${date} is sealed in part: ${describeThrough(through)}`),
     earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
@@ -207,7 +205,6 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
 /** Most dates that are listed one by one; above that, only the first and the last. */
 const MAX_NAMED = 4;
 
-/** The totals of several plans, one after the other if they share a budget. */
 export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
   const nowMs = Date.parse(plans[0]?.server_time ?? '');
   const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, nowMs, style)];
@@ -236,10 +233,7 @@ function formatRows(rows: number | null, estimated: boolean): string {
 /** `0:07`, `12:30`, `2:05:10`: narrower than words, in a column of its own. */
 function formatClock(seconds: number): string {
   const whole = seconds > 0 ? Math.max(1, Math.round(seconds)) : 0;
-  const two = (value: number) => String(value).padStart(2, '0');
-  const minutes = Math.floor(whole / 60);
-  const rest = two(whole % 60);
-  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
+  return formatSecond(whole).replace(/^00:/, '').replace(/^0/, '');
 }
 
 /** `06:55`, or on another day `Nov 23, 02:10`. */

@@ -8,7 +8,7 @@ import { EXIT_CODE_MEANINGS, EXIT_CODES, Fault } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
 import { formatJobReference, listJobFiles } from '../job/job-folder.ts';
 import type { RunEnv } from '../run/run.ts';
-import { COMMAND_GROUPS, type CommandCall, type CommandSpec, formatFlag } from './command.ts';
+import { type CallOf, COMMAND_GROUPS, type CommandRow, type CommandSpec, formatFlag } from './command.ts';
 import {
   COMMANDS,
   type CommandName,
@@ -18,13 +18,13 @@ import {
   JOB,
   JOBS_FOLDER,
 } from './commands.ts';
-import type { ActionResult, Call, Cli, CliContext, Terminal, Text } from './context.ts';
+import type { Call, Cli, CliContext, Terminal, Text } from './context.ts';
 import { createProgress } from './terminal/progress.ts';
 import { describeFailure, hangText } from './terminal/text.ts';
 
-/** Imports a command and its dependencies, when it is called. */
+/** Imports a command and its dependencies, when it is called. It returns the exit code; `undefined` means 0. */
 const ACTIONS: {
-  readonly [Name in CommandName]: () => Promise<(cli: Cli, call: Call<Name>) => ActionResult>;
+  readonly [Name in CommandName]: () => Promise<(cli: Cli, call: Call<Name>) => Promise<number | undefined>>;
 } = {
   demo: async () => (await import('./demo.ts')).demo,
   init: async () => (await import('./init.ts')).init,
@@ -169,7 +169,7 @@ own, \`flowdrop doctor\` checks it. \`flowdrop help COMMAND\` has examples.
 export function buildParser(
   version: string,
   terminal: Pick<Terminal, 'out' | 'err' | 'columns'>,
-  call: (row: (typeof COMMANDS)[number], call: CommandCall<unknown>, globals: GlobalOptions) => Promise<void>,
+  call: (row: (typeof COMMANDS)[number], call: CallOf<CommandRow>, globals: GlobalOptions) => Promise<void>,
 ): Command {
   const widthOf = (columns: number | undefined) => Math.min(columns ?? HELP_WIDTH, MAX_HELP_WIDTH);
   const parser = new Command('flowdrop')

@@ -15,10 +15,10 @@ import { listReports } from '../report/text/mail-view.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
-import { type ActionResult, assertDate, type Call, type Cli, usage, withLedger } from './context.ts';
+import { assertDate, type Call, type Cli, usage, withLedger } from './context.ts';
 import { describeDelivery } from './run-output.ts';
 
-export async function report(cli: Cli, { argument, options }: Call<'report'>): ActionResult {
+export async function report(cli: Cli, { argument, options }: Call<'report'>) {
   const { date, only, preview: folder } = options;
   if (date !== undefined) assertDate('--date', date);
   const job = await readJob(argument, cli.globals.jobs);
@@ -48,7 +48,7 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>): A
  * Writes each report as files: the mail as a page that opens in a browser with its pictures, its text part, the message,
  * the full report, and the attachments. With `--json`, prints its model; for a digest, the models of its sealed datasets.
  */
-async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: DeliverOptions): ActionResult {
+async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: DeliverOptions) {
   const models: unknown[] = [];
   const written: string[] = [];
   for (const [index, wanted] of job.reports.entries()) {
@@ -74,7 +74,7 @@ async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: Del
  * Prints the page of a mailed report from the store's archive. Sends no mail.
  * @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS` (usage), StoreFault
  */
-async function showReport(cli: Cli, job: Job, { date, report, revision }: Call<'report'>['options']): ActionResult {
+async function showReport(cli: Cli, job: Job, { date, report, revision }: Call<'report'>['options']) {
   const { openers, print, terminal, globals } = cli;
   const choice = { date, report, revision };
   const page = await withLedger(openers, job, ({ store }) => readArchivedPage(store, job.name, choice));

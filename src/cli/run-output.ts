@@ -2,7 +2,7 @@
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { EXIT_CODES } from '../core/errors.ts';
-import { formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration, listFirst } from '../core/units.ts';
 import type { FinishedRun } from '../export/run-job.ts';
 import { sumSealed } from '../state/run-record.ts';
 import type { DateResult, Delivery, NamedDates, RunResult } from '../state/run-result.ts';
@@ -18,7 +18,6 @@ export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, fin
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
-/** The summary for people. */
 function describeRun(result: RunResult, deliveries: readonly Delivery[]): readonly (string | false)[] {
   const { dates, named, held, clocks, conditions, requests, finished_at: now } = result;
   const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
@@ -51,8 +50,8 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
       return error ? [`${isNamed ? '' : `${date}: `}${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`] : [];
     }),
     dates.length === 0
-      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${requests} request(s)).`
-      : `Sealed ${sealed.dates} of ${dates.length} date(s), ${formatCount(sealed.rows)} rows, ${requests} requests, ${took}, into ${result.store}/${result.dataset}`,
+      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${countOf(requests, 'request')}).`
+      : `Sealed ${sealed.dates} of ${countOf(dates.length, 'date')}, ${countOf(sealed.rows, 'row')}, ${countOf(requests, 'request')}, ${took}, into ${result.store}/${result.dataset}`,
     ...passed,
     ...describeAudits(result),
     ...held.map(({ date, reason }) => `${date}: held back, ${reason}`),
@@ -87,12 +86,11 @@ function describePassed({ sealed, no_session, no_rows, not_over }: NamedDates, i
   return [...lines, ...list('Sealed before', inFull && lines.length > 0 ? sealed : [])];
 }
 
-/** What the comparison of sealed dates with the source found. */
 function describeAudits({ audits }: RunResult): readonly string[] {
   const all = Object.entries(audits);
   const differing = all.filter(([, { result }]) => result === 'differs');
   if (all.length === 0) return [];
-  const equal = `${formatCount(all.length - differing.length)} of ${formatCount(all.length)} sealed date(s) compared with the source are equal.`;
+  const equal = `Compared ${countOf(all.length, 'sealed date')} with the source: ${formatCount(all.length - differing.length)} equal.`;
   return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
 }
 
@@ -102,7 +100,7 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   if (status !== 'sealed' || revision === 1) return status;
   // Without the replaced object there is nothing to compare.
   if (!changes) return `restated (revision ${revision})`;
-  if (changes.extended) return `extended (revision ${revision}): ${formatCount(changes.added)} rows of later hours`;
+  if (changes.extended) return `extended (revision ${revision}): ${countOf(changes.added, 'row')} of later hours`;
   const { rekeyed } = changes;
   const more = [
     ...(rekeyed === undefined ? [] : [`${formatCount(rekeyed)} under other ids`]),

@@ -7,16 +7,16 @@
  * `--all` every date. `--accept-change` takes over what the source has of one date, however doubtful, and is recorded.
  */
 import type { DateRange } from '../calendar/wall-clock.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { runJob, stageJob } from '../export/run-job.ts';
 import type { BackfillMode } from '../export/select-dates.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import { type ActionResult, assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
+import { assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
 import { printPlan } from './plan.ts';
 import { printRun } from './run-output.ts';
 
-export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionResult {
+export async function run(cli: Cli, { argument, options }: Call<'run'>) {
   const job = await readJob(argument, cli.globals.jobs);
   if (options.stage) {
     const staged = await stageJob(cli.env, job);
@@ -27,15 +27,15 @@ export async function run(cli: Cli, { argument, options }: Call<'run'>): ActionR
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {
-  const done = `${formatCount(pages)} page(s) now, ${formatCount(requests)} request(s); ${reason}.`;
+  const done = `${countOf(pages, 'page')} now, ${countOf(requests, 'request')}; ${reason}.`;
   if (date === null) return `Nothing to stage: ${reason}.`;
   if (through === null) return `${date}: nothing is staged yet: ${done}`;
-  return `${date} is staged to ${through} (exchange time), ${formatCount(rows)} rows: ${done}`;
+  return `${date} is staged to ${through} (exchange time), ${countOf(rows, 'row')}: ${done}`;
 }
 
 type Flags = Call<'backfill'>['options'];
 
-export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>): ActionResult {
+export async function backfill(cli: Cli, { argument, options }: Call<'backfill'>) {
   const range = readRange(options);
   const job = await readJob(argument, cli.globals.jobs);
   const { missing, failed, all, acceptChange } = options;

@@ -8,26 +8,21 @@ import { formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunRecord, whyFailed } from '../state/run-record.ts';
-import { type ActionResult, type Call, type Cli, usage } from './context.ts';
+import { type Call, type Cli, usage } from './context.ts';
 import { formatTable, measureWidth, right } from './terminal/text.ts';
 
-/** A screen. */
-const USUAL_LIMIT = 20;
-
-export async function runs({ openers, terminal, globals, print }: Cli, call: Call<'runs'>): ActionResult {
-  const { limit = USUAL_LIMIT, stages = false } = call.options;
+export async function runs({ openers, terminal, globals, print }: Cli, call: Call<'runs'>) {
+  const { argument } = call;
+  const { limit = 20, stages = false } = call.options;
   if (!Number.isInteger(limit) || limit < 1)
     throw usage(`--limit is ${limit}; allowed is a whole number of 1 or more`, undefined, 'LIMIT_INVALID');
-  const { argument } = call;
   // A broken job file has runs, too, but no name to find them by.
   const jobs = argument === undefined ? await readValidJobs(globals.jobs) : [await readJob(argument, globals.jobs)];
   const found = await Promise.all(jobs.map(({ name }) => new RunHistory(openers.stateDir, name).list(limit, stages)));
-  const newest = found
-    .flat()
-    .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))
-    .slice(0, limit);
-  if (newest.length === 0) return print(newest, ['No runs on record.']);
-  return print(newest, [describeRuns(newest, openers.clock.now(), terminal.columns.out)]);
+  const all = found.flat().sort((a, b) => (a.started_at < b.started_at ? 1 : -1));
+  const newest = all.slice(0, limit);
+  const table = describeRuns(newest, openers.clock.now(), terminal.columns.out);
+  return print(newest, [newest.length === 0 ? 'No runs on record.' : table]);
 }
 
 function describeRuns(entries: readonly RunRecord[], nowMs: number, width: number | undefined): string {

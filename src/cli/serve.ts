@@ -14,7 +14,7 @@ import type { Backend, BackendParts } from '../service/backend.ts';
 import { SERVICE_DEFAULTS } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
 import { LOCAL_KEY } from './commands.ts';
-import { type ActionResult, assertDirectory, type Call, type Cli, usage, workerCommand } from './context.ts';
+import { assertDirectory, type Call, type Cli, usage, workerCommand } from './context.ts';
 
 type Options = Call<'serve'>['options'];
 
@@ -23,7 +23,7 @@ const HINT = 'See `flowdrop serve --help`.';
 /** Scan limit of an archive, whose engine counts no rows of files: more than there are. */
 const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
 
-export async function serve(cli: Cli, { options }: Call<'serve'>): ActionResult {
+export async function serve(cli: Cli, { options }: Call<'serve'>) {
   const { openers, terminal, signal, self } = cli;
   const { generate, key = [], clickhouseUrl, cluster, store, dataset, catalog, ...given } = options;
   if (catalog !== undefined) return await serveCatalog(cli, { ...options, catalog });
@@ -111,10 +111,7 @@ const FLAGS: readonly string[] = ['catalog', 'key', 'keyFile', 'host', 'port'] s
 const DEFAULT_PORT = 8181;
 
 /** @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID` (kind `usage`), `LISTEN_FAILED`, StoreFault */
-async function serveCatalog(
-  { openers, terminal, signal }: Cli,
-  options: Options & { readonly catalog: string },
-): ActionResult {
+async function serveCatalog({ openers, terminal, signal }: Cli, options: Options & { readonly catalog: string }) {
   const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
   if (Object.keys(options).some((name) => !FLAGS.includes(name))) {
     const hint = 'flowdrop serve --catalog out/drops --port 8181';

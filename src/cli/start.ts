@@ -14,7 +14,7 @@ import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
 import { assertStateFolder, keptJobsOf } from '../state/job-state.ts';
 import { createRunIndex, RunHistory } from '../state/run-history.ts';
-import { type ActionResult, assertShareable, type Cli, type CliContext } from './context.ts';
+import { assertShareable, type Cli, type CliContext } from './context.ts';
 
 /**
  * Keeps the space for new objects as small as it begins. A daemon mostly waits, so what a page or a status leaves behind
@@ -22,7 +22,7 @@ import { type ActionResult, assertShareable, type Cli, type CliContext } from '.
  */
 const SMALL_NEW_SPACE = '--semi-space-growth-factor=1';
 
-export async function start(cli: Cli): ActionResult {
+export async function start(cli: Cli) {
   const { openers, signal, self, globals } = cli;
   const { clock, stateDir, version } = openers;
   // Before anything is announced: the wrong folder is a mistake of the caller.

@@ -2,28 +2,20 @@
  * `flowdrop verify JOB`: re-hashes and re-reads the sealed drops, compares them with their manifests, and says with each
  * finding what to do next. Changes nothing without `--repair`.
  */
-import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
-import { countOf, formatCount } from '../core/units.ts';
+import { countOf } from '../core/units.ts';
 import { openDates } from '../export/export.ts';
 import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from '../export/repair.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/table.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenedSource } from '../run/open-source.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
 import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/job-state.ts';
-import {
-  type ActionResult,
-  assertDate,
-  assertDirectory,
-  type Call,
-  type Cli,
-  withLedger,
-  withSource,
-} from './context.ts';
+import { assertStateFolder, withScratchFolder } from '../state/job-state.ts';
+import { assertDate, assertDirectory, type Call, type Cli, withLedger, withSource } from './context.ts';
 
 /** What is not found in most dates. */
 const ORDINARY = {
@@ -50,7 +42,12 @@ type VerifyResult = Readonly<typeof ORDINARY> & {
   readonly findings: readonly string[];
 };
 
-export async function verify(cli: Cli, { argument, options }: Call<'verify'>): ActionResult {
+const FOREIGN_STEP = 'move away the objects that do not belong there';
+
+const isWrong = ({ findings }: VerifyResult) => findings.length > 0;
+const sumRows = (results: readonly VerifyResult[]) => results.reduce((sum, { rows }) => sum + rows, 0);
+
+export async function verify(cli: Cli, { argument, options }: Call<'verify'>) {
   if (options.date !== undefined) assertDate('--date', options.date);
   const job = await readJob(argument, cli.globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to);
@@ -59,11 +56,11 @@ export async function verify(cli: Cli, { argument, options }: Call<'verify'>): A
     cli.env,
     job,
     'verify',
-    async () => await verifyDrops(cli, job, options),
-    (found) => ({ outcome: found.some(({ findings }) => findings.length > 0) ? 'failed' : 'done' }),
+    () => verifyDrops(cli, job, options),
+    (found) => ({ outcome: found.some(isWrong) ? 'failed' : 'done' }),
   );
   cli.print(results, describeResults(results, job));
-  if (results.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
+  if (results.some(isWrong)) return EXIT_CODES.failed;
   return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
 }
 
@@ -86,21 +83,21 @@ async function verifyDrops(cli: Cli, job: Job, { date, deep, repair }: Call<'ver
 
 /** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */
 async function withAudit<Result>({ openers, signal }: Cli, job: Job, action: (deps: AuditDeps) => Promise<Result>) {
-  return await withLedger(openers, job, async (ledger) => {
-    const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
-    const engine = await openers.openEngine({ signal });
-    try {
-      return await action({ ledger, engine, calendar: await openers.readCalendar(), folder, signal });
-    } finally {
-      await engine.close();
-      await rm(folder, { recursive: true, force: true });
-    }
-  });
+  const withFolder = (ledger: Ledger) =>
+    withScratchFolder(openers.stateDir, openers.clock.now(), async (folder) => {
+      const engine = await openers.openEngine({ signal });
+      try {
+        return await action({ ledger, engine, calendar: await openers.readCalendar(), folder, signal });
+      } finally {
+        await engine.close();
+      }
+    });
+  return await withLedger(openers, job, withFolder);
 }
 
 type Audited = Awaited<ReturnType<typeof audit>>;
 
-async function audit(deps: AuditDeps, job: Job, only: string | undefined) {
+async function audit(deps: AuditDeps, { name, drop }: Job, only: string | undefined) {
   const { ledger } = deps;
   const dates = only === undefined ? await ledger.dates() : [only];
   const results: VerifyResult[] = [];
@@ -117,38 +114,33 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined) {
   const manifests = new Map([...audited].map(([date, { manifest }]) => [date, manifest]));
   const conditions = await auditConditions(ledger, manifests);
   const foreign = await findForeignKeys(ledger, dates);
-  const table = job.drop.table === null ? undefined : await auditTable(ledger, manifests);
-  const behind = (table?.behind ?? []).map((what) => `${what}; the next run commits it`);
+  const table = drop.table === null ? { behind: [], findings: [] } : await auditTable(ledger, manifests);
+  const behind = table.behind.map((what) => `${what}; the next run commits it`);
   const leftovers = [...(await listLeftovers(ledger)), ...behind];
-  const rows = results.reduce((sum, result) => sum + result.rows, 0);
-  const findings = [...foreign, ...conditions, ...(table?.findings ?? [])];
+  const rows = sumRows(results);
+  const findings = [...foreign, ...conditions, ...table.findings];
   const steps = [
-    ...(foreign.length > 0 ? ['move away the objects that do not belong there'] : []),
-    ...(conditions.length > 0 ? [`flowdrop run ${job.name}`] : []),
-    ...(table && table.findings.length > 0 ? [`flowdrop iceberg rebuild ${job.name}`] : []),
-  ];
+    foreign.length > 0 && FOREIGN_STEP,
+    conditions.length > 0 && `flowdrop run ${name}`,
+    table.findings.length > 0 && `flowdrop iceberg rebuild ${name}`,
+  ].filter((step) => step !== false);
   results.push({ ...ORDINARY, date: null, rows, findings, leftovers, next: steps.join('; ') || null });
   return { results, dates: audited, /** `condition.json` differs. */ wrongConditions: conditions.length > 0 };
 }
 
 /** Adds what was repaired, and what to do about the findings that are left. */
 function withNextStep(result: VerifyResult, { name }: Job, dates: Audited['dates'], { done, refused }: Repairs) {
-  const { date, findings } = result;
+  const { date, recounted } = result;
   if (date === null) return result;
-  const found = dates.get(date);
+  const { manifest, isDamaged, unrecorded } = dates.get(date) ?? {};
+  const reason = refused.get(date);
   const range = `--from ${date} --to ${date}`;
-  const repaired = done.get(date) ?? [];
-  const next = () => {
-    const reason = refused.get(date);
-    if (reason !== undefined) {
-      return `not repaired: ${reason}. Restore the objects from a backup, or an earlier version of them`;
-    }
-    if (found?.isDamaged || (found?.unrecorded.size ?? 0) > 0) return `flowdrop verify ${name} --repair`;
-    if (found?.manifest === undefined) return `flowdrop backfill ${name} ${range}`;
-    if (result.recounted) return `flowdrop backfill ${name} --all ${range}`;
-    return 'move away the objects that do not belong there';
-  };
-  return { ...result, repaired, next: findings.length === 0 ? null : next() };
+  let next = FOREIGN_STEP;
+  if (recounted) next = `flowdrop backfill ${name} --all ${range}`;
+  if (manifest === undefined) next = `flowdrop backfill ${name} ${range}`;
+  if (isDamaged || unrecorded?.size) next = `flowdrop verify ${name} --repair`;
+  if (reason) next = `not repaired: ${reason}. Restore the objects from a backup, or an earlier version of them`;
+  return { ...result, repaired: done.get(date) ?? [], next: isWrong(result) ? next : null };
 }
 
 /** Also compares with the source, for the dates that are still complete there. */
@@ -160,7 +152,7 @@ async function recount(cli: Cli, deps: AuditDeps, job: Job, { results, dates }: 
   const compareAll = async (opened: OpenedSource) => {
     const source = openDates(opened);
     for (const [index, result] of results.entries()) {
-      const manifest = result.date === null ? undefined : dates.get(result.date)?.manifest;
+      const manifest = dates.get(result.date ?? '')?.manifest;
       const found = manifest && (await source.compare?.(manifest, deps));
       if (found) results[index] = { ...result, recounted: true, findings: [...result.findings, ...found] };
     }
@@ -169,39 +161,37 @@ async function recount(cli: Cli, deps: AuditDeps, job: Job, { results, dates }: 
 }
 
 function describeResults(results: readonly VerifyResult[], job: Job): readonly string[] {
-  const lines = results.flatMap((result) => [
-    ...(result.date !== null || result.findings.length > 0 ? [describeResult(result, job)] : []),
-    ...result.lost.map((lost) => `note  ${result.date}  ${lost}`),
-    ...result.leftovers.map((leftover) => `note  ${job.drop.dataset}  ${leftover}`),
-  ]);
+  const lines = results.flatMap((result) => {
+    const what = result.date ?? job.drop.dataset;
+    const notes = [...result.lost, ...result.leftovers].map((note) => `note  ${what}  ${note}`);
+    return result.date !== null || isWrong(result) ? [describeResult(result, what, job), ...notes] : notes;
+  });
   const isSealed = results.some(({ date }) => date !== null);
-  return isSealed ? [...lines, summarise(results)] : ['Nothing is sealed yet.', ...lines];
+  return isSealed ? [...lines, sumUp(results)] : ['Nothing is sealed yet.', ...lines];
 }
 
-function describeResult(result: VerifyResult, job: Job): string {
-  const { date, rows, findings, degraded, restating, recounted, repaired, next } = result;
-  const what = date ?? job.drop.dataset;
-  if (findings.length > 0) return `FAIL  ${what}  ${findings.join('; ')}${next === null ? '' : `\n  -> ${next}`}`;
+function describeResult(result: VerifyResult, what: string, job: Job): string {
+  const { rows, findings, degraded, restating, recounted, repaired, next } = result;
+  if (isWrong(result)) return `FAIL  ${what}  ${findings.join('; ')}${next === null ? '' : `\n  -> ${next}`}`;
   if (restating !== null) {
     return `busy  ${what}  being replaced by revision ${restating}; if no run is active, \`flowdrop run ${job.name}\` finishes it`;
   }
   const counted = recounted ? ', same count at the source' : '';
   const done = repaired.length === 0 ? '' : `; repaired: ${repaired.join(', ')}`;
-  return `ok    ${what}  ${formatCount(rows)} rows${counted}${degraded === null ? '' : `; degraded: ${degraded}`}${done}`;
+  return `ok    ${what}  ${countOf(rows, 'row')}${counted}${degraded === null ? '' : `; degraded: ${degraded}`}${done}`;
 }
 
 /** `2 dates, 800 rows: nothing is wrong, 1 is degraded`. */
-function summarise(results: readonly VerifyResult[]): string {
+function sumUp(results: readonly VerifyResult[]): string {
   const dates = results.filter(({ date }) => date !== null);
   const counts = Object.entries({
-    'with findings': results.filter(({ findings }) => findings.length > 0),
+    'with findings': results.filter(isWrong),
     'being replaced': results.filter(({ restating }) => restating !== null),
     degraded: results.filter(({ degraded }) => degraded !== null),
     'recounted at the source': results.filter(({ recounted }) => recounted),
     repaired: results.filter(({ repaired }) => repaired.length > 0),
     'with a lost revision': results.filter(({ lost }) => lost.length > 0),
   }).flatMap(([word, { length }]) => (length > 0 ? [`${length} ${word}`] : []));
-  const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
-  const wrong = results.some(({ findings }) => findings.length > 0);
-  return `${countOf(dates.length, 'date')}, ${rows} rows: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
+  if (!results.some(isWrong)) counts.unshift('nothing is wrong');
+  return `${countOf(dates.length, 'date')}, ${countOf(sumRows(dates), 'row')}: ${counts.join(', ')}`;
 }

@@ -149,6 +149,17 @@ async function onSameDisk<T>(temporary: string, folder: string, publish: (path: 
   }
 }
 
+/**
+ * Gives a file on the same disk its name, durably. Resolves to `false` if `exclusive` is set and the name is taken.
+ * @param written is complete; without `exclusive` it is gone then
+ */
+export async function publishFile(written: string, path: string, exclusive: boolean): Promise<boolean> {
+  await syncFolder(written); // Of a file it makes the content durable.
+  const isPublished = await (exclusive ? giveFreeName : giveName)(written, path);
+  if (isPublished) await syncFolder(dirname(path));
+  return isPublished;
+}
+
 async function giveName(temporary: string, path: string): Promise<true> {
   await rename(temporary, path);
   return true;

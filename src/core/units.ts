@@ -51,8 +51,8 @@ export function formatCount(value: number | bigint | null): string {
 }
 
 /** `1 trade`, `2,295 trades`; `n/a trades` if the count is unknown. */
-export function countOf(count: number | bigint | null, noun: string): string {
-  return `${formatCount(count)} ${noun}${Number(count) === 1 ? '' : 's'}`;
+export function countOf(count: number | bigint | null, noun: string, plural = `${noun}s`): string {
+  return `${formatCount(count)} ${Number(count) === 1 ? noun : plural}`;
 }
 
 /** `a, b and 3 more`. */

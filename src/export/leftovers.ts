@@ -7,6 +7,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { makeFolder, removeStaleTemporaries } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
+import { countOf } from '../core/units.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
 import type { ExportRun } from '../run/run.ts';
 import { mendFiles } from '../seal/mend.ts';
@@ -35,7 +36,7 @@ export async function finishLeftovers(run: ExportRun): Promise<Finished> {
   if (finished.removed.length > 0) {
     log.info(
       { event: 'leftovers-removed', keys: finished.removed },
-      `removed ${finished.removed.length} file(s) that killed workers left under _flowdrop/sealing/`,
+      `removed ${countOf(finished.removed.length, 'file')} that killed workers left under _flowdrop/sealing/`,
     );
   }
   return finished;

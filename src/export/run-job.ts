@@ -9,6 +9,7 @@ import { type DateRange, isInRange } from '../calendar/wall-clock.ts';
 import { formatWindow } from '../calendar/window.ts';
 import { Fault, isFault } from '../core/errors.ts';
 import { readFailure, tellInterruption } from '../core/failure.ts';
+import { countOf } from '../core/units.ts';
 import { assertMayMail, deliverReports } from '../deliver/deliver.ts';
 import type { Job } from '../job/job.ts';
 import { sumCounts } from '../plan/counts.ts';
@@ -187,7 +188,7 @@ export async function sealDegraded(run: SqlRun, date: string): Promise<SealResul
     begun: beginDate(run),
     file: createDropFile(run, stage),
     counted: counts && sumCounts(counts),
-    degradedReason: `left the lookback before it was complete; sealed on request from ${windows.length} staged window(s), ${span}`,
+    degradedReason: `left the lookback before it was complete; sealed on request from ${countOf(windows.length, 'staged window')}, ${span}`,
   });
 }
 

@@ -18,7 +18,7 @@ import { Ledger } from '../ledger/ledger.ts';
 import type { Mailer } from '../mail/message.ts';
 import type { Openers } from '../openers.ts';
 import { SourceFault, type SourceStats } from '../source/source.ts';
-import { assertStateFolder, type JobState, makeScratchFolder, openJobState } from '../state/job-state.ts';
+import { assertStateFolder, type JobState, openJobState, withScratchFolder } from '../state/job-state.ts';
 import { createTotals, type OnRunEvent, type RunTotals } from '../state/run-events.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { closeSource, type OpenedSource, type OpenedSql, openJobSource } from './open-source.ts';
@@ -103,11 +103,10 @@ export async function withExportRun<T>(
   const calendar = await env.readCalendar();
   const { signal } = env;
   // A run writes only to the state folder and the store; so must the engine that reads its SQL.
-  const path = await makeScratchFolder(env.stateDir, env.clock.now());
-  const openEngine = () => env.openEngine({ path, signal });
-  const opened = await openJobSource({ ...env, openEngine }, job, { log, calendar, signal }).finally(() =>
-    rm(path, { recursive: true, force: true }),
-  );
+  const opened = await withScratchFolder(env.stateDir, env.clock.now(), async (path) => {
+    const openEngine = () => env.openEngine({ path, signal });
+    return await openJobSource({ ...env, openEngine }, job, { log, calendar, signal });
+  });
   try {
     const { source, clocks, limits } = opened;
     const catalog = job.drop.catalog === null ? undefined : await env.openCatalog(job.drop.catalog);

@@ -5,6 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../core/atomic-file.ts';
+import { countOf } from '../core/units.ts';
 import { describeSealed } from '../ledger/condition-file.ts';
 import {
   conditionKey,
@@ -137,7 +138,7 @@ export async function listLeftovers({ store, dataset }: Ledger): Promise<readonl
     if (place.isSetAside) return `${folder} was set aside: reason.txt says why; remove it when it is no longer needed`;
     const isDecided = keys.some((key) => key.endsWith('/decision.json'));
     if (isDecided) return `${folder} is a seal in progress, or one that the next run finishes`;
-    return `${folder} has ${keys.length} file(s) of a seal in progress, or one that was killed: a run removes them after a day`;
+    return `${folder} has ${countOf(keys.length, 'file')} of a seal in progress, or one that was killed: a run removes them after a day`;
   });
 }
 

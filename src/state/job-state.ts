@@ -214,3 +214,13 @@ export async function makeScratchFolder(stateDir: string, nowMs: number): Promis
   }
   return await mkdtemp(join(stateDir, SCRATCH));
 }
+
+/** Lends such a folder to `act`. @throws Fault `STATE_UNUSABLE` */
+export async function withScratchFolder<T>(stateDir: string, nowMs: number, act: (folder: string) => Promise<T>) {
+  const folder = await makeScratchFolder(stateDir, nowMs);
+  try {
+    return await act(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createSvgLogo } from '../report/logos.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, REPO } from '../support/flowdrop.ts';
@@ -11,31 +11,20 @@ import { writeJob } from '../support/jobs.ts';
 
 const { folder } = useCleanups();
 
-describe('job files of one name or dataset', () => {
-  let cwd: string;
-  let files: string[] = [];
-  beforeAll(async () => {
-    cwd = await folder();
-    files = [await writeJob(cwd, { name: 'first', to: 'one' }), await writeJob(cwd, { name: 'second', to: 'one' })];
-  });
-
-  test('make the later one a fault, in one JSON document', async () => {
-    const { code, stdout } = await flowdrop(['--json', 'check', ...files], { cwd });
-    expect(code).toBe(2);
-    expect(JSON.parse(stdout)).toMatchObject([
-      { ok: true },
-      { ok: false, code: 'JOB_INVALID', message: expect.stringMatching(/both write one\//) },
-    ]);
-  });
-
-  test('are told below the file that comes second', async () => {
-    const { code, stdout, stderr } = await flowdrop(['check', ...files], { cwd });
-    expect(code).toBe(2);
-    expect(stdout).toMatch(
-      /first[^\n]*\n[\s\S]*second[\s\S]*both write one\/[\s\S]*Give each job its own name and dataset/,
-    );
-    expect(stderr).toBe('');
-  });
+test('of two job files of one dataset the later one is a fault, beside one that is right', async () => {
+  const cwd = await folder();
+  const files = [await writeJob(cwd, { name: 'first', to: 'one' }), await writeJob(cwd, { name: 'second', to: 'one' })];
+  const json = await flowdrop(['--json', 'check', ...files], { cwd });
+  expect(json.code).toBe(2);
+  expect(JSON.parse(json.stdout)).toMatchObject([
+    { ok: true },
+    { ok: false, code: 'JOB_INVALID', message: expect.stringMatching(/both write one\//) },
+  ]);
+  const { code, stdout, stderr } = await flowdrop(['check', ...files], { cwd });
+  expect([code, stderr]).toEqual([2, '']);
+  expect(stdout).toMatch(
+    /^ok .*first[^\n]*\nFAIL .*second[\s\S]*both write one\/[\s\S]*Give each job its own name and dataset/,
+  );
 });
 
 test.each([

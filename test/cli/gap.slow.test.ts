@@ -27,14 +27,8 @@ it('a missing date fails the run that finds it, no later one, and once accepted 
   const conditions = join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json');
   const known = await readJson<readonly unknown[]>(conditions);
   // The archive says that the job knew an earlier session, of which the source has no rows.
-  const earlier = {
-    date: MISSING,
-    condition: 'pending',
-    last_modified_date: null,
-    revision: null,
-    rows: null,
-    size: null,
-  };
+  const unsealed = { last_modified_date: null, revision: null, rows: null, size: null };
+  const earlier = { date: MISSING, condition: 'pending', ...unsealed };
   await writeFile(conditions, JSON.stringify([earlier, ...known]));
   expect((await type('run', job)).code).toBe(3);
   const incomplete = await statusOf();

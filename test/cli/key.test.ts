@@ -1,17 +1,17 @@
 /** `flowdrop key`: the key and the entry it prints, and what becomes of an existing key file. */
 import { chmod, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { hashKey, parseKeyFile } from '../../src/service/access/key-file.ts';
-import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles } from '../support/flowdrop.ts';
 
 let cwd: string;
-let remove: () => Promise<void>;
+const { folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
+  cwd = await folder();
 });
-afterAll(() => remove());
 
 const hashOf = (key: string) => `sha256:${hashKey(key.trim()).toString('hex')}`;
 
@@ -82,11 +82,7 @@ describe('with a file', () => {
   it.each([
     { text: 'keys: [', args: [], code: 'KEY_FILE_INVALID' },
     { text: 'keys:\n  - name: a\n    key: cus_Top5ecret\n', args: [], code: 'KEY_FILE_INVALID' },
-    {
-      text: `keys:\n  - {name: New, hash: "${hashOf('cus_a')}", entitlement: none}\n`,
-      args: [],
-      code: 'KEY_NAME_TAKEN',
-    },
+    { text: `keys: [{name: New, hash: "${hashOf('cus_a')}", entitlement: none}]\n`, args: [], code: 'KEY_NAME_TAKEN' },
     { text: 'keys: []\n', args: ['--file', 'none/such.yaml/keys.yaml'], code: 'KEY_FILE_UNWRITABLE' },
   ])('$code leaves the file as it was, and makes no key', async ({ text, args, code }) => {
     await writeFile(join(cwd, 'kept.yaml'), text);

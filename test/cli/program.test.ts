@@ -1,67 +1,36 @@
 /** The command line itself: help, exit codes of usage errors, JSON, schema, check, status and plan. Runs are in `test/flow`. */
 import { spawnSync } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { listJobFiles } from '../../src/job/job-folder.ts';
-import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, MAIN, REPO, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const COMMANDS = [
-  'demo',
-  'init',
-  'doctor',
-  'check',
-  'plan',
-  'run',
-  'backfill',
-  'report',
-  'status',
-  'verify',
-  'start',
-  'serve',
-  'key',
-  'schema',
-  'completion',
-];
 /** Packages that the start of a command must not load: the engine, and whatever takes long. */
 const HEAVY = ['chdb', '@clickhouse', 'apache-arrow', '@aws-sdk', 'mjml', 'vega', 'fastify', 'zod', 'nodemailer'];
 
 let cwd: string;
-let remove: () => Promise<void>;
 let service: TestService;
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
+  cwd = await folder();
   service = await startService(['--generate', '2', '--generate-rows', '500', '--as-of', '2026-11-20T23:00:00Z']);
-});
-afterAll(async () => {
-  await service.stop();
-  await remove();
+  cleanups.push(service.stop);
 });
 
-describe('help', () => {
-  it('lists every command', async () => {
-    const help = await flowdrop(['--help'], { cwd });
-    expect(help.code).toBe(0);
-    for (const command of COMMANDS) expect(help.stdout).toMatch(new RegExp(`^  ${command}\\b`, 'm'));
-  });
-
-  it.each([['--help'], ['plan', '--help'], ['check', '--help']])(
-    'of %s %s loads neither the engine nor anything else heavy',
-    (...args) => {
-      const loaded = listLoaded(args.filter((arg) => arg !== undefined));
-      expect(loaded.length).toBeGreaterThan(5);
-      for (const name of HEAVY) expect(loaded.filter((path) => path.includes(`node_modules/${name}`))).toEqual([]);
-    },
-  );
+it.each(['--help', 'plan --help', 'check --help'])('%s loads neither the engine nor anything else heavy', (typed) => {
+  const loaded = listLoaded(typed.split(' '));
+  expect(loaded.length).toBeGreaterThan(5);
+  for (const name of HEAVY) expect(loaded.filter((path) => path.includes(`node_modules/${name}`))).toEqual([]);
 });
 
 describe('usage', () => {
   it.each([
     { args: ['rum'], says: 'Did you mean run?' },
     { args: ['backfill', 'x', '--form', '2026-11-20'], says: 'Did you mean --from?' },
-    { args: ['run'], says: 'job' },
     { args: ['backfill'], says: 'job' },
     { args: ['backfill', 'x', '--to', '2026-11-20'], says: '--from' },
     { args: ['serve', '--port', 'many'], says: 'number' },
@@ -74,14 +43,21 @@ describe('usage', () => {
     expect(run).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(says) });
   });
 
-  it('without a job lists those of the folder, and what to type', async () => {
-    const place = join(cwd, 'unnamed');
-    await mkdir(place);
+  it('without a job lists those of the folder and what to type, and suggests the one that was most likely meant', async () => {
+    const place = await folder();
     await writeJob(place, { name: 'chains' });
-    await writeJob(place, { name: 'nightly' });
-    const run = await flowdrop(['--jobs', place, 'run'], { cwd });
+    await writeJob(place, { name: 'nightly-trades' });
+    const type = (...args: readonly string[]) => flowdrop(['--jobs', place, ...args], { cwd });
+    const run = await type('run');
     expect(run).toMatchObject({ code: 2, stdout: '' });
-    expect(run.stderr).toMatch(/which job\? The folder \S+ has chains, nightly\n {2}-> `flowdrop run chains`/);
+    expect(run.stderr).toMatch(/which job\? The folder \S+ has chains, nightly-trades\n {2}-> `flowdrop run chains`/);
+    expect(await type('plan', 'nigthly-trade')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Did you mean "nightly-trades"? Known jobs:'),
+    });
+    const far = await type('plan', 'something');
+    expect(far.stderr).toContain('Known jobs: chains, nightly-trades.');
+    expect(far.stderr).not.toContain('Did you mean');
   });
 
   it('names a misspelt setting, whatever the command', async () => {
@@ -95,21 +71,6 @@ describe('usage', () => {
     expect(code).toBe(2);
     expect(stderr).toContain('there is no folder nowhere');
     expect(stderr).not.toContain('status page');
-  });
-
-  it('suggests the job that was most likely meant', async () => {
-    const place = join(cwd, 'misspelt');
-    await mkdir(place);
-    await writeJob(place, { name: 'nightly-trades' });
-    await writeJob(place, { name: 'chains' });
-    const run = await flowdrop(['--jobs', place, 'plan', 'nigthly-trade'], { cwd });
-    expect(run).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('Did you mean "nightly-trades"? Known jobs:'),
-    });
-    const far = await flowdrop(['--jobs', place, 'plan', 'something'], { cwd });
-    expect(far.stderr).toContain('Known jobs: chains, nightly-trades.');
-    expect(far.stderr).not.toContain('Did you mean');
   });
 
   it('with --json puts a failure on stdout as one document too', async () => {
@@ -153,18 +114,8 @@ describe('check', () => {
     expect(run.stdout.match(/^ok/gm)).toHaveLength(jobs.length);
   });
 
-  it('ends with exit code 2 when one of several is wrong, and still tells of the others', async () => {
-    await writeJob(cwd, { name: 'good' });
-    await writeFile(join(cwd, 'broken.yaml'), 'name: [');
-    const run = await flowdrop(['check', join(cwd, 'good.yaml'), join(cwd, 'broken.yaml')], { cwd });
-    expect(run.code).toBe(2);
-    expect(run.stdout).toMatch(/^ok/m);
-    expect(run.stdout).toMatch(/^FAIL.*broken\.yaml/m);
-  });
-
   it('shows the line of a job file that is wrong, and with --json its place', async () => {
-    const place = join(cwd, 'wrong');
-    await mkdir(place);
+    const place = await folder();
     const job = await writeJob(place, { name: 'wrong' });
     await writeFile(job, (await readFile(job, 'utf8')).replace('  api: historical', '  api: historicl'));
     const shown = await flowdrop(['--jobs', place, 'check'], { cwd });
@@ -214,8 +165,7 @@ it('a reader that has enough of the file of a drop is no failure', async () => {
 
 describe('plan without a job', () => {
   it('plans all of the folder with a total, and tells of one that cannot be planned', async () => {
-    const place = join(cwd, 'several');
-    await mkdir(place);
+    const place = await folder();
     await writeJob(place, { name: 'one', to: 'first', reports: '' });
     await writeJob(place, { name: 'two', to: 'second', reports: '' });
     const args = ['--jobs', place, 'plan'];

@@ -2,35 +2,8 @@
 import { expect, it } from 'vitest';
 import type { Cli, CliContext } from '../../src/cli/context.ts';
 import { printRun } from '../../src/cli/run-output.ts';
-import type { DateResult, RunResult } from '../../src/state/run-result.ts';
-
-const RUN: RunResult = {
-  job: 'nightly',
-  run_id: 'run-1',
-  dataset: 'trades',
-  store: 'drops',
-  started_at: '2026-11-20T23:00:00.000Z',
-  finished_at: '2026-11-20T23:00:09.000Z',
-  server_time: '2026-11-20T23:00:09.000Z',
-  requests: 7,
-  retries: 0,
-  rate_limited: 0,
-  splits: 0,
-  bytes: 1,
-  row_limit: 1000,
-  dates: [],
-  conditions: {},
-  damaged: {},
-  lost: [],
-  gaps: [],
-  new_gaps: [],
-  accepted: [],
-  held: [],
-  open: {},
-  audits: {},
-  clocks: { server: null, own: '2026-11-20T23:00:09.000Z', conflict: null },
-  expires: {},
-};
+import type { DateResult } from '../../src/state/run-result.ts';
+import { createResult } from '../support/alerts.ts';
 
 function describe(...dates: readonly DateResult[]): string {
   let shown = '';
@@ -38,10 +11,8 @@ function describe(...dates: readonly DateResult[]): string {
     shown = [text].flat().join('\n');
   };
   const openers = { runId: 'r1' } as CliContext['openers']; // Only the id is used.
-  printRun(
-    { print, openers },
-    { result: { ...RUN, dates: [...dates] }, deliveries: [], error: undefined, shortfall: undefined },
-  );
+  const result = createResult({ dates: [...dates] });
+  printRun({ print, openers }, { result, deliveries: [], error: undefined, shortfall: undefined });
   return shown;
 }
 

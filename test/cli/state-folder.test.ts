@@ -4,10 +4,11 @@
  */
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { flowdrop, listFiles, makeFolder, REPO, workerEnvironment } from '../support/flowdrop.ts';
+import { beforeAll, expect, it } from 'vitest';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, REPO, workerEnvironment } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { findMountObstacle, mountSmallDisk } from '../support/small-disk.ts';
 
 /** A command that does not end is ended, so that it is told as a failure and leaves nothing running. */
 const PATIENCE_MS = 40_000;
@@ -16,24 +17,20 @@ const mountObstacle = await findMountObstacle();
 if (mountObstacle) console.warn(`SKIPPED: no read-only disk (${mountObstacle})`);
 
 let cwd: string;
-let remove: () => Promise<void>;
 let job: string;
-let disk: SmallDisk | undefined;
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
+  cwd = await folder();
   await mkdir(join(cwd, 'jobs'));
   job = await writeJob(join(cwd, 'jobs'), { schedule: 'schedule:\n  cron: "0 3 * * *"\n  timezone: UTC' });
   await copyFile(join(REPO, 'jobs', 'symbol-minute-flow.yaml'), join(cwd, 'jobs', 'symbol-minute-flow.yaml'));
   await writeFile(join(cwd, 'file'), '');
   await symlink(join(cwd, 'nowhere'), join(cwd, 'link'));
   if (mountObstacle) return;
-  disk = await mountSmallDisk(join(cwd, 'disk'), 1 << 20);
+  const disk = await mountSmallDisk(join(cwd, 'disk'), 1 << 20);
+  cleanups.push(() => disk.remove());
   await disk.makeReadOnly();
-});
-afterAll(async () => {
-  await disk?.remove();
-  await remove();
 });
 
 async function use(stateDir: string, args: readonly string[]) {

@@ -527,7 +527,7 @@ describe('files under _flowdrop/sealing/ that no decision names', () => {
     for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
     await utimes(join(place, '0a.parquet'), OLD, OLD);
     await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
-    expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 file(s)')]);
+    expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 files of')]);
     await run();
     expect(await readdir(place)).toEqual(['0b.parquet']);
     expect(logged('leftovers-removed')).toHaveLength(1);

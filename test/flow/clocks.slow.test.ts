@@ -47,7 +47,7 @@ it('an own clock that jumped back 400 days ends a run with 3, and everybody is t
   // A rehearsal that goes by the service's clock alone.
   const trusting = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'source' } });
   expect(trusting.code, trusting.stderr).toBe(0);
-  expect(trusting.stdout).toContain('Sealed 1 of 1 date(s), 400 rows');
+  expect(trusting.stdout).toContain('Sealed 1 of 1 date, 400 rows');
 });
 
 it('doctor convicts clocks that are slow together by a row that cannot be visible yet', async () => {

@@ -50,7 +50,7 @@ it.skipIf(!hasScript)(
       expect(screen.filter((line) => line.startsWith('2026-11-20: sealed, 1,200 rows'))).toHaveLength(1);
       // The results are whole too, and the last that is written.
       expect(screen.filter((line) => /^date +result +rows +size +requests$/.test(line))).toHaveLength(1);
-      expect(screen.filter((line) => line.startsWith('Sealed 1 of 1 date(s)'))).toHaveLength(1);
+      expect(screen.filter((line) => line.startsWith('Sealed 1 of 1 date,'))).toHaveLength(1);
     } finally {
       await remove();
       await service.stop();

@@ -7,7 +7,7 @@ import { access, constants, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describeError, Fault, isFault } from '../../core/errors.ts';
-import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
+import { assertEnoughFiles, planEngineMemory } from '../../core/machine.ts';
 import { formatBytes } from '../../core/units.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { renderPicture } from '../../report/draw/picture.ts';
@@ -17,7 +17,6 @@ import { createUnfit, type Store } from '../../store/store.ts';
 
 /** One line of the table. */
 export interface Finding {
-  /** What was checked. */
   readonly check: string;
   /** `warn`: it works, but needs attention; `fail`: a run would fail. */
   readonly status: 'ok' | 'warn' | 'fail';
@@ -67,11 +66,11 @@ export function checkSettings({ set, unknown, faults }: ReturnType<typeof report
   ];
 }
 
-export async function checkSecrecy(path: string): Promise<Findings> {
+export async function checkSecrecy(path: string): Promise<Findings | string> {
   const mode = (await stat(path).catch(() => undefined))?.mode;
   if (mode === undefined) return [];
   const shown = (mode & 0o777).toString(8);
-  if ((mode & 0o077) === 0) return [ok('settings file', `${path} is readable by its owner only (mode ${shown})`)];
+  if ((mode & 0o077) === 0) return `${path} is readable by its owner only (mode ${shown})`;
   return [
     warn('settings file', `other users may read ${path} (mode ${shown}), and the secrets in it`, `chmod 600 ${path}`),
   ];
@@ -79,12 +78,13 @@ export async function checkSecrecy(path: string): Promise<Findings> {
 
 /** Whether runs can write to the folder, or can make it. */
 export async function checkStateDirectory(path: string): Promise<Findings> {
-  const written = await tryCheck('state directory', async () => {
-    await access(`${await findExisting(path)}/.`, constants.W_OK | constants.X_OK);
+  return await tryCheck('state directory', async () => {
+    await access(`${await findExisting(path)}/.`, constants.W_OK | constants.X_OK).catch((error: unknown) => {
+      const hint = 'Give this user the right to write in FLOWDROP_STATE_DIR, or name another folder.';
+      throw new Fault('STATE_UNUSABLE', describeError(error), { hint });
+    });
     return `${path} can be written`;
   });
-  const next = 'Give this user the right to write in FLOWDROP_STATE_DIR, or name another folder.';
-  return written.map((one) => (one.status === 'fail' ? { ...one, next } : one));
 }
 
 /** The nearest folder at or above a path that exists: a run creates the others. */
@@ -94,7 +94,6 @@ export async function findExisting(path: string): Promise<string> {
   }
 }
 
-/** A folder that a night writes to. */
 export interface WrittenPlace {
   readonly what: string;
   readonly path: string;
@@ -127,21 +126,18 @@ export async function checkRoom(places: readonly WrittenPlace[], isGuess: boolea
 const LITTLE_MEMORY_BYTES = 1_000_000_000;
 
 /** Memory and open files that the system allows this process. */
-export async function checkLimits(memoryBytes: number, fileLimit = Number.NaN): Promise<Findings> {
+export async function checkLimits(memoryBytes: number, fileLimit: number | undefined): Promise<Findings> {
   const memory = await tryCheck('memory', async () => {
     const engineBytes = planEngineMemory(memoryBytes);
     const seen = `${formatBytes(memoryBytes)} for this process, ${formatBytes(engineBytes)} of it for the engine`;
     const next = `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`;
     return memoryBytes >= LITTLE_MEMORY_BYTES ? seen : [warn('memory', seen, next)];
   });
-  const files = Number.isNaN(fileLimit)
-    ? 'the limit of open files is unknown'
-    : `${fileLimit} files may be open at once`;
-  const isFew = fileLimit < NEEDED_FILES;
-  return [
-    ...memory,
-    isFew ? fail('open files', `${files}, ${NEEDED_FILES} are needed`, RAISE_FILES_HINT) : ok('open files', files),
-  ];
+  const files = await tryCheck('open files', async () => {
+    assertEnoughFiles(fileLimit);
+    return fileLimit === undefined ? 'their limit is unknown' : `${fileLimit} files may be open at once`;
+  });
+  return [...memory, ...files];
 }
 
 /** Draws a chart with text and one without: if no font is found, both pictures are equal. */
@@ -170,11 +166,12 @@ export async function checkStore(store: Store): Promise<Findings> {
   // Named like drops, because only drops get the storage class.
   const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, copy: `${root}-copy.parquet` };
   const bytes = Buffer.from(`flowdrop doctor ${root}`);
-  const listed = await tryCheck('store: list', async () => {
+  const tryRight = (right: string, act: () => Promise<string>) => tryCheck(`store: ${right}`, act);
+  const listed = await tryRight('list', async () => {
     for await (const _ of store.list(DOCTOR_PREFIX)) break;
     return `${store.url} can be listed`;
   });
-  const put = await tryCheck('store: put', async () => {
+  const put = await tryRight('put', async () => {
     // A file, as every drop is: S3 takes it without a signature of its bytes.
     const folder = await mkdtemp(join(tmpdir(), 'flowdrop-doctor-'));
     try {
@@ -189,24 +186,24 @@ export async function checkStore(store: Store): Promise<Findings> {
   const hasPut = put.every(({ status }) => status === 'ok');
   // If both fail, the other checks would only repeat the failure, each after a timeout.
   if (!hasPut && listed.every(({ status }) => status === 'fail')) return [...listed, ...put];
-  const got = await tryCheck('store: get', async () => {
+  const got = await tryRight('get', async () => {
     const read = await store.get(keys.plain);
     if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
     if (!hasPut) return 'missing and forbidden objects are distinguished';
     const hint = 'Something between here and the store alters objects.';
     throw new Fault('STORE_UNFIT', 'the object that was read differs from the one written', { hint });
   });
-  const once = await tryCheck('store: conditional put', async () => {
+  const once = await tryRight('conditional put', async () => {
     if (!(await store.putIfAbsent(keys.once, bytes))) throw createUnfit('a new object was refused as if it existed');
-    const isReplaced = await store.putIfAbsent(keys.once, Buffer.from('second'));
-    if (isReplaced) throw createUnfit('a write-once object was overwritten');
+    if (await store.putIfAbsent(keys.once, Buffer.from('second')))
+      throw createUnfit('a write-once object was overwritten');
     return 'a second write to the same object was refused';
   });
-  const copied = await tryCheck('store: copy', async () => {
+  const copied = await tryRight('copy', async () => {
     await store.copy(keys.plain, keys.copy);
     return 'an object was copied';
   });
-  const removed = await tryCheck('store: delete', async () => {
+  const removed = await tryRight('delete', async () => {
     await Promise.all(Object.values(keys).map((key) => store.remove(key)));
     return 'all test objects are removed';
   });

@@ -11,7 +11,7 @@ import { wholeDay } from '../../calendar/window.ts';
 import { removeEmptyFolders } from '../../core/atomic-file.ts';
 import { EXIT_CODES } from '../../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../../core/machine.ts';
-import { formatCount } from '../../core/units.ts';
+import { countOf } from '../../core/units.ts';
 import { FEW_PAGE_ROWS } from '../../export/trades/fetch.ts';
 import { askBroadly, isRefusal } from '../../export/trades/scan.ts';
 import type { Job } from '../../job/job.ts';
@@ -22,11 +22,11 @@ import { lookbackOf } from '../../plan/dates.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { readSourceSql } from '../../run/job-sql.ts';
-import type { OpenedSource } from '../../run/open-source.ts';
+import type { OpenedSource, OpenedSql } from '../../run/open-source.ts';
 import { SourceFault } from '../../source/source.ts';
 import { DOCTOR_PREFIX, parseLocation } from '../../store/object-key.ts';
 import { greet } from '../check.ts';
-import { type ActionResult, assertShareable, type Call, type Cli, withLedger, withSource } from '../context.ts';
+import { assertShareable, type Call, type Cli, withLedger, withSource } from '../context.ts';
 import { hangText } from '../terminal/text.ts';
 import {
   checkDrawing,
@@ -47,7 +47,7 @@ import {
   warn,
 } from './checks.ts';
 
-export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResult {
+export async function doctor(cli: Cli, { argument }: Call<'doctor'>) {
   const { openers, terminal, globals } = cli;
   const checks: Finding[] = [];
   for await (const found of examineAll(cli, argument)) {
@@ -60,7 +60,7 @@ export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResu
   }
   const count = (status: Finding['status']) => checks.filter((finding) => finding.status === status).length;
   const failures = count('fail');
-  const sums = `${checks.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
+  const sums = `${countOf(checks.length, 'check')}: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`;
   cli.print({ ok: failures === 0, checks }, sums);
   return failures === 0 ? undefined : EXIT_CODES.failed;
 }
@@ -68,11 +68,11 @@ export async function doctor(cli: Cli, { argument }: Call<'doctor'>): ActionResu
 async function* examineAll(cli: Cli, reference: string | undefined): AsyncIterable<Findings> {
   const { openers, globals } = cli;
   yield checkSettings(openers.reportSettings());
-  yield await checkSecrecy(join(cli.cwd, '.env'));
+  yield await tryCheck('settings file', () => checkSecrecy(join(cli.cwd, '.env')));
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
-    return dates === 0 ? [] : `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`;
+    return dates === 0 ? [] : `${countOf(dates, 'calendar exception')} from FLOWDROP_CALENDAR_FILE`;
   });
   const jobs: Job[] = [];
   yield await tryCheck('jobs', () => readJobs(cli, reference, jobs));
@@ -155,7 +155,7 @@ async function examineMail({ openers, cwd }: Cli, jobs: readonly Job[]): Promise
   ]);
   const count = new Set(addresses.map((address) => address.toLowerCase())).size;
   if (openers.findOutbox() === undefined || count === 0) return seen;
-  const who = `${count} ${count === 1 ? 'address' : 'addresses'} in the job files`;
+  const who = `${countOf(count, 'address', 'addresses')} in the job files`;
   const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
   return [warn('mail', `${seen}; the ${who} will receive nothing`, next)];
 }
@@ -216,19 +216,14 @@ const BROKEN_SKEW_MS = 60_000;
 
 /** @param name source name in the table of findings @throws SourceFault */
 export async function checkSource(name: string, opened: OpenedSource): Promise<Findings> {
-  const { source, clocks, signal } = opened;
-  let accepted = `the API at ${source.url} accepts the key`;
-  let meta: HistoricalMeta | undefined;
-  if (opened.kind === 'sql') {
-    const statement = buildPage(opened.job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
-    meta = (await opened.source.ask(statement, { testMode: true, signal })).meta;
-  } else {
-    const answered = await greet(opened);
-    if (opened.kind === 'table') accepted = answered;
-  }
+  const clock = `${name}: clock`;
+  if (opened.kind !== 'sql') return [ok(name, await greet(opened)), describeSkew(clock, opened)];
+  const { job, source, clocks, signal } = opened;
+  const statement = buildPage(job, wholeDay(formatWallDate(clocks.ownNow())), 'closed');
+  const { meta } = await source.ask(statement, { testMode: true, signal });
   return [
-    ok(name, accepted),
-    describeSkew(`${name}: clock`, opened),
+    ok(name, `the API at ${source.url} accepts the key`),
+    describeSkew(clock, opened),
     ...(await checkNewest(`${name}: newest row`, opened)),
     ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
   ];
@@ -261,10 +256,10 @@ function describeSkew(check: string, { source, clocks }: OpenedSource): Finding 
 }
 
 /** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
-async function checkNewest(check: string, opened: OpenedSource): Promise<Findings> {
+async function checkNewest(check: string, opened: OpenedSql): Promise<Findings> {
   const { calendar, clocks } = opened;
   const date = lookbackOf(opened.job, clocks.earliest(), calendar).lastSettled;
-  if (opened.kind !== 'sql' || date === undefined || !clocks.isChecked) return [];
+  if (date === undefined || !clocks.isChecked) return [];
   const page = await askBroadly(opened, buildNewest(opened.job, date, calendar), isRefusal);
   if (page instanceof SourceFault)
     return [ok(check, 'the API did not return it; runs use the clocks and their own rows')];
@@ -287,9 +282,9 @@ async function checkNewest(check: string, opened: OpenedSource): Promise<Finding
 function describeLimits(check: string, meta: HistoricalMeta): Finding {
   const { lookback_days: days, minimum_data_delay_minutes: delay, row_limit: rows, entitlement, capped } = meta;
   const seen = [
-    days === undefined ? 'lookback unknown' : `${days} days of lookback`,
+    days === undefined ? 'lookback unknown' : `${countOf(days, 'day')} of lookback`,
     `rows at least ${delay} minutes old`,
-    `${formatCount(rows)} rows per answer`,
+    `${countOf(rows, 'row')} per answer`,
     `entitlement ${entitlement}${capped ? ', rows capped' : ''}`,
   ].join(', ');
   const notes = [
@@ -299,7 +294,7 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
     delay > MINIMUM_DATA_DELAY_MINUTES &&
       `Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`,
     rows < FEW_PAGE_ROWS && 'So few rows in an answer are unusable: runs fail large dates at once. Ask the provider.',
-    capped && `The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`,
+    capped && `The trial caps an answer at ${countOf(rows, 'row')}: dates are complete, with more requests.`,
   ].filter((note) => note !== false);
   return notes.length === 0 ? ok(check, seen) : warn(check, seen, notes.join(' '));
 }

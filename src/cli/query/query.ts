@@ -1,36 +1,34 @@
 /**
- * `flowdrop query "SQL"`: SQL over the sealed drops of a store. Invariant: a file named by --out is complete or absent, and an existing one is replaced only with --force; binary data never reaches a terminal.
- *
- * Which store `flowdrop query` reads, and which dataset stands behind the API's tables. Every dataset of the store can
- * be read by its name, so a store is all that must be known: the named one, or the one that the jobs share.
+ * `flowdrop query "SQL"`: SQL over the sealed drops of a store, the named one or the one that the jobs share. Invariant: a
+ * file named by --out is complete or absent, and an existing one is replaced only with --force; binary data never reaches
+ * a terminal.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdtemp, open, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, open, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
 import { type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
-import type { Coverage } from '../../archive/coverage.ts';
 import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
 import { previousSessions } from '../../calendar/session.ts';
-import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
+import { hasErrorCode, publishFile } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { findNearest } from '../../core/nearest.ts';
-import { formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
 import { listDatasets } from '../../ledger/ledger.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import type { Store } from '../../store/store.ts';
-import { type ActionResult, assertDirectory, type Call, type Cli, pipeOut, usage, workerCommand } from '../context.ts';
+import { assertDirectory, type Call, type Cli, pipeOut, usage, workerCommand } from '../context.ts';
 import { escapeText, formatTable, measureWidth, type TableColumn } from '../terminal/text.ts';
 import { declareTimes } from './wall-clock.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
-export async function query(cli: Cli, { argument, options }: Call<'query'>): ActionResult {
+export async function query(cli: Cli, { argument, options }: Call<'query'>) {
   const { terminal, openers, signal, self } = cli;
   const { apiTypes, engine } = options;
   const output = await chooseOutput(cli, options);
@@ -68,7 +66,7 @@ export async function query(cli: Cli, { argument, options }: Call<'query'>): Act
       const answer = await archive.query({ sql, format: output.format, path });
       await declareTimes(output.format, path, answer.columns, signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
-      await deliver(cli, output, path, () => describeAnswer(answer));
+      await deliver(cli, output, path, answer);
       return undefined;
     } finally {
       await store.close();
@@ -84,44 +82,30 @@ export async function query(cli: Cli, { argument, options }: Call<'query'>): Act
   }
 }
 
-/** The document that `--json` prints if the answer was written to a file. */
-function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
-  return {
-    datasets: coverage.map(({ dataset, dates, missing, degraded, unsummarized }) => {
-      return { dataset, dates, missing, degraded, unsummarized };
-    }),
-    // A server does not say what it read.
-    row_groups: cost?.rowGroups ?? null,
-    row_groups_pruned: cost?.prunedRowGroups ?? null,
-    bytes_from_s3: cost?.s3Bytes ?? null,
-  };
-}
-
 /** What the answer is based on, and what it lacks. @param ms time it took */
 function describeNotes({ coverage, cost }: ArchiveAnswer, ms: number): string {
-  const counted = cost && [
-    `${formatCount(cost.rowGroups)} of ${formatCount(cost.rowGroups + cost.prunedRowGroups)} row groups read`,
-    ...(cost.s3Bytes > 0 ? [`${formatBytes(cost.s3Bytes)} from S3`] : []),
+  const isOne = coverage.length === 1;
+  const gaps = coverage.flatMap(({ dataset, missing, degraded, unsummarized, lacking }) => {
+    const lists: readonly (readonly [what: string, dates: readonly string[]])[] = [
+      ['missing, not in the answer', missing],
+      ['degraded, known to be incomplete', degraded],
+      ['without a summary, not in the answer', unsummarized],
+      ...Array.from(lacking, ([name, dates]) => [`without the column ${name}, which is empty there`, dates] as const),
+    ];
+    const found = lists.filter(([, dates]) => dates.length > 0);
+    return found.map(([what, dates]) => `${isOne ? '' : `${dataset}: `}${what}: ${listFirst(dates, MAX_NAMED)}`);
+  });
+  const read = [
+    ...coverage.map(({ dataset, dates, sealed }) => {
+      return `${formatCount(dates.length)} of ${countOf(sealed.length, 'sealed date')}${isOne ? '' : ` of ${dataset}`}`;
+    }),
+    cost === undefined
+      ? 'read by the server'
+      : `${formatCount(cost.rowGroups)} of ${countOf(cost.rowGroups + cost.prunedRowGroups, 'row group')} read`,
+    ...(cost !== undefined && cost.s3Bytes > 0 ? [`${formatBytes(cost.s3Bytes)} from S3`] : []),
+    formatDuration(ms),
   ];
-  const read = [...(counted ?? ['read by the server']), formatDuration(ms)];
-  const dates = coverage.map(
-    (one) =>
-      `${formatCount(one.dates.length)} of ${formatCount(one.sealed.length)} sealed dates${coverage.length > 1 ? ` of ${one.dataset}` : ''}`,
-  );
-  const lines = coverage.flatMap((one) =>
-    describeGaps(one).map((line) => (coverage.length > 1 ? `${one.dataset}: ${line}` : line)),
-  );
-  return `${[...lines, [...dates, ...read].join(', ')].join('\n')}\n`;
-}
-
-function describeGaps({ missing, degraded, unsummarized, lacking }: Coverage): readonly string[] {
-  const gaps = [
-    ['missing, not in the answer', missing],
-    ['degraded, known to be incomplete', degraded],
-    ['without a summary, not in the answer', unsummarized],
-    ...Array.from(lacking, ([name, dates]) => [`without the column ${name}, which is empty there`, dates] as const),
-  ] as const;
-  return gaps.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listFirst(dates, MAX_NAMED)}`]));
+  return `${[...gaps, read.join(', ')].join('\n')}\n`;
 }
 
 type Output = Awaited<ReturnType<typeof chooseOutput>>;
@@ -179,8 +163,8 @@ function exists(path: string): Fault {
   return usage(`${path} already exists`, 'Name another file, or add --force to replace it.', 'OUT_EXISTS');
 }
 
-/** @param written path of the answer as the engine wrote it @param describe returns its document, for `--json` */
-async function deliver(cli: Cli, output: Output, written: string, describe: () => object): Promise<void> {
+/** @param written path of the answer as the engine wrote it */
+async function deliver(cli: Cli, output: Output, written: string, { coverage, cost }: ArchiveAnswer): Promise<void> {
   const { format, file, vertical } = output;
   const text = format === 'table' ? await readTableText(cli, written, vertical) : undefined;
   if (file === undefined) {
@@ -189,25 +173,27 @@ async function deliver(cli: Cli, output: Output, written: string, describe: () =
     return;
   }
   if (text !== undefined) await writeFile(written, text);
-  await syncFolder(written); // Of a file it makes the content durable.
   const { size: bytes } = await stat(written);
   const { path, force } = file;
-  if (force) await rename(written, path);
-  else {
-    // A link fails if the file exists; a rename would replace it.
-    await link(written, path).catch((error: unknown) => {
-      throw hasErrorCode(error, 'EEXIST') ? exists(path) : error;
-    });
-  }
-  await syncFolder(dirname(path));
-  if (cli.globals.json) cli.print({ out: path, format, bytes, ...describe() }, '');
+  if (!(await publishFile(written, path, !force))) throw exists(path);
+  if (!cli.globals.json) return;
+  cli.print(
+    {
+      ...{ out: path, format, bytes },
+      datasets: coverage.map(({ dataset, dates, missing, degraded, unsummarized }) => {
+        return { dataset, dates, missing, degraded, unsummarized };
+      }),
+      // A server does not say what it read.
+      row_groups: cost?.rowGroups ?? null,
+      row_groups_pruned: cost?.prunedRowGroups ?? null,
+      bytes_from_s3: cost?.s3Bytes ?? null,
+    },
+    '',
+  );
 }
 
-/** The shape of the engine's format for tables. */
-interface JsonCompact {
-  readonly meta: readonly { readonly name: string; readonly type: string }[];
-  readonly data: readonly (readonly unknown[])[];
-}
+/** The engine's format for tables. */
+type JsonCompact = Readonly<{ meta: readonly { name: string; type: string }[]; data: readonly (readonly unknown[])[] }>;
 
 async function readTableText({ terminal }: Cli, path: string, vertical: boolean): Promise<string> {
   const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact;
@@ -218,7 +204,7 @@ async function readTableText({ terminal }: Cli, path: string, vertical: boolean)
   const rows = data.slice(0, MAX_TABLE_ROWS).map((row) => row.map(formatCell));
   if (data.length > MAX_TABLE_ROWS) {
     terminal.err(
-      `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
+      `Only the first ${countOf(MAX_TABLE_ROWS, 'row')} are shown; --format json, csv, arrow or parquet gives all.\n`,
     );
   }
   if (vertical) return `${formatVertical(columns, rows)}\n`;
@@ -257,23 +243,17 @@ interface DatasetPlace {
 }
 
 /** @throws Fault `USAGE`, `STORE_UNCLEAR`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
-async function findDataset(cli: Cli, options: Call<'query'>['options']): Promise<DatasetPlace> {
-  const { job, fromStore, dataset } = options;
+async function findDataset({ cwd, globals }: Cli, { job, fromStore, dataset }: Call<'query'>['options']) {
   if (fromStore === undefined && dataset !== undefined)
     throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', 'flowdrop query --help');
-  const place =
-    fromStore === undefined
-      ? await readPlace(job, cli.globals.jobs)
-      : { to: fromStore, trades: dataset, datasets: [], families: KNOWN_FAMILIES };
-  await assertDirectory(cli.cwd, place.to, 'Run the job first, or name the store with --from-store LOCATION.');
+  const named = { to: fromStore ?? '', trades: dataset, datasets: [], families: KNOWN_FAMILIES };
+  const place: DatasetPlace = fromStore === undefined ? await readPlace(job, globals.jobs) : named;
+  await assertDirectory(cwd, place.to, 'Run the job first, or name the store with --from-store LOCATION.');
   return place;
 }
 
 /** All datasets of the store that can be read. @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY` */
-export async function listReadable(
-  store: Store,
-  { trades, datasets }: Omit<DatasetPlace, 'families'>,
-): Promise<readonly string[]> {
+export async function listReadable(store: Store, { trades, datasets }: Omit<DatasetPlace, 'families'>) {
   const all = [...new Set([...(await listDatasets(store)), ...datasets])].sort();
   if (all.length === 0) {
     throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}`, {

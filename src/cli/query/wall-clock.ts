@@ -46,11 +46,7 @@ async function declareInArrow(path: string, isWall: readonly boolean[], signal: 
   }
 }
 
-async function* retypeBatches(
-  arrow: Arrow,
-  reader: RecordBatchReader,
-  isWall: readonly boolean[],
-): AsyncIterable<RecordBatch> {
+async function* retypeBatches(arrow: Arrow, reader: RecordBatchReader, isWall: readonly boolean[]) {
   const fields = reader.schema.fields.map((field, index) => (isWall[index] ? retypeField(arrow, field) : field));
   const schema = new arrow.Schema(fields, reader.schema.metadata);
   let isEmpty = true;
@@ -115,10 +111,7 @@ function listElements({ element, children }: SchemaTree): readonly FileMetaData[
  * No converted type, which would mean UTC to readers that know only these. Bounds are left out: those of decimals and
  * binary text do not survive the library that reads and writes the footer, and wrong ones would hide rows.
  */
-function retype(
-  { schema, row_groups }: FileMetaData,
-  wall: ReadonlySet<FileMetaData['schema'][number]>,
-): Pick<FileMetaData, 'schema' | 'row_groups'> {
+function retype({ schema, row_groups }: FileMetaData, wall: ReadonlySet<FileMetaData['schema'][number]>) {
   return {
     schema: schema.map((element) => {
       const { converted_type, logical_type: type, ...kept } = element;

@@ -2,10 +2,10 @@
  * What a status has of a job, with few reads of the store: a listing shows which dates are sealed, `condition.json` has
  * the rest; a manifest is read only where the two disagree. A store that cannot be read is reported in it, not thrown.
  */
-import { createTask } from 'node-cron';
 import { readOwedEvents } from '../../alert/outbox.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
+import { createTicks } from '../../daemon/ticks.ts';
 import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import type { ConditionEntry } from '../../ledger/condition-file.ts';
@@ -41,7 +41,7 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   const known = await state.known.read();
   const { results, ...runs } = await new RunHistory(openers.stateDir, job.name).recall();
   const { schedule } = job;
-  const task = schedule && createTask(schedule.cron, () => undefined, { timezone: schedule.timezone });
+  const nextMs = schedule ? createTicks(schedule).next(nowMs) : Number.POSITIVE_INFINITY;
   const readStore = async (ledger: Ledger) => {
     const { store } = ledger;
     const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
@@ -87,7 +87,7 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
       return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
     }),
     ...runs,
-    next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
+    next_run: Number.isFinite(nextMs) ? new Date(nextMs).toISOString() : null,
     staged: describeStaging(await state.staging.read(), dates),
   };
   /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */

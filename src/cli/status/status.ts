@@ -6,7 +6,7 @@ import { EXIT_CODES } from '../../core/errors.ts';
 import { inParallel } from '../../core/side-by-side.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import { type ActionResult, type Call, type Cli, worstOf } from '../context.ts';
+import { type Call, type Cli, worstOf } from '../context.ts';
 import { readStatus } from './read.ts';
 import { describeOverview, describeStatus, SHOWN_WEEKS } from './text.ts';
 
@@ -16,7 +16,7 @@ const MOST_CALENDARS = 5;
 /** Jobs whose stores are read at the same time: a store answers slowly, and few jobs need the machine at once. */
 const READ_AT_ONCE = 8;
 
-export async function status(cli: Cli, { argument, options }: Call<'status'>): ActionResult {
+export async function status(cli: Cli, { argument, options }: Call<'status'>) {
   const { terminal, openers, globals } = cli;
   const { all = false, list = false } = options;
   const jobs: Job[] = [];

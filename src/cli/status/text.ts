@@ -39,7 +39,7 @@ export function describeStatus(view: StatusView): string {
     `${style.bold(job)}: ${document.store}/${document.dataset}`,
     ...describeRunning(view),
     staged !== null &&
-      `${staged.date} is staged to ${staged.through.slice(0, 5)} (exchange time), ${formatCount(staged.rows)} rows`,
+      `${staged.date} is staged to ${staged.through.slice(0, 5)} (exchange time), ${countOf(staged.rows, 'row')}`,
     last === null ? 'last run never' : describeEnd('last run', last, view),
     last !== null && last.outcome !== 'done' && `last success ${ago(document.last_success, nowMs) ?? 'none on record'}`,
     backfill !== null && describeEnd('last backfill', backfill, view),
@@ -56,7 +56,6 @@ export function describeStatus(view: StatusView): string {
   return `${lines.filter((line) => line !== false).join('\n')}\n`;
 }
 
-/** Events that programs wait for. */
 function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
   const { owed_events: owed, job } = document;
   if (owed === null) return [];
@@ -77,7 +76,7 @@ function describeRunning({ document: { running }, nowMs, style }: StatusView): r
     total > 0 && `${Math.floor((100 * Math.min(rows, total)) / total)}%`,
     `${formatCount(rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
     `${formatCount(progress.rows_per_second)} rows/s`,
-    `${formatCount(progress.pages_left)} requests left`,
+    `${countOf(progress.pages_left, 'request')} left`,
     left !== null && `${formatDuration(left * 1000)} left`,
   ].filter((part) => part !== false);
   const since = formatSpan(nowMs - Date.parse(start));
@@ -112,8 +111,8 @@ function describeEnd(what: string, run: RunRecord, { nowMs, style, width = Numbe
   const came =
     dates.length === 0
       ? 'nothing to seal'
-      : `sealed ${sealed.dates} of ${dates.length} date(s), ${formatCount(sealed.rows)} rows`;
-  return `${what} ${ago(endOf(run), nowMs)}: ${word}, ${came}, ${formatCount(requests)} requests in ${took}`;
+      : `sealed ${sealed.dates} of ${countOf(dates.length, 'date')}, ${countOf(sealed.rows, 'row')}`;
+  return `${what} ${ago(endOf(run), nowMs)}: ${word}, ${came}, ${countOf(requests, 'request')} in ${took}`;
 }
 
 function ago<At extends string | null>(at: At, nowMs: number) {
@@ -153,7 +152,7 @@ function describeDates(view: StatusView): readonly (string | false)[] {
     ...listFlaws('is sealed in part', ({ through }) => through && describeThrough(through)),
     ...listFlaws('is unusual', whyUnusual),
     ...listFlaws('has unexpected nulls', whyNull),
-    newest !== undefined && `equal to the source: ${open.length} date(s), compared ${ago(newest, nowMs)}`,
+    newest !== undefined && `equal to the source: ${countOf(open.length, 'date')}, compared ${ago(newest, nowMs)}`,
     gone.length > 0 && `equal to the source when it expired: ${listFirst(gone.reverse(), NAMED_DATES)}`,
     ...listFlaws('differs from the source', (date) => !isGone(date) && whyDifferent(date)),
     ...listFlaws('differed from the source when it expired', (date) => isGone(date) && whyDifferent(date)),

@@ -4,14 +4,13 @@
  * least important first.
  */
 import { dirname } from 'node:path';
-import { countOf, formatBytes, formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
+import { countOf, formatBytes, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { Progress, ProgressInput } from '../../run/run.ts';
 import type { SourceStats } from '../../source/source.ts';
 import type { RunEvent, Totals } from '../../state/run-events.ts';
 import type { Terminal } from '../context.ts';
 
-/** Moves to the first column and clears the line. */
-const CLEAR = '\r\u001b[K';
+const CLEAR_LINE = '\r\u001b[K';
 
 const REDRAW_MS = 200;
 
@@ -21,15 +20,12 @@ const REDRAW_MS = 200;
  */
 export function createLineKeeper(write: (text: string) => void) {
   let read: (() => string) | undefined;
-  const draw = () => write(`${CLEAR}${read?.() ?? ''}`);
+  const draw = () => write(`${CLEAR_LINE}${read?.() ?? ''}`);
   return {
     /** Writes above the line, on either stream of the terminal. */
     above: (writeAbove: (text: string) => void) => (text: string) => {
-      if (read === undefined) {
-        writeAbove(text);
-        return;
-      }
-      write(CLEAR);
+      if (read === undefined) return writeAbove(text);
+      write(CLEAR_LINE);
       writeAbove(text.endsWith('\n') ? text : `${text}\n`);
       draw();
     },
@@ -41,16 +37,14 @@ export function createLineKeeper(write: (text: string) => void) {
       return () => {
         clearInterval(timer);
         read = undefined;
-        write(CLEAR);
+        draw();
       };
     },
   };
 }
 
-/** Request figures that are shown beside the totals. */
 type Stats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
-/** Interval of progress log lines when there is no terminal. */
 const LOG_EVERY_MS = 30_000;
 
 /** For a terminal whose width is unknown, or 0. */
@@ -81,40 +75,39 @@ function createLog({ log, clock, totals, stats }: ProgressInput): Progress {
       const { kind, ...rest } = event;
       // The run itself logs a failed date, with its code.
       if (kind === 'failed') return;
-      if (kind !== 'page' && kind !== 'phase' && kind !== 'split') {
-        log.info({ event: kind, ...rest }, describeEvent(event));
-        return;
-      }
-      log.debug({ event: kind, ...rest }, describeEvent(event));
-      if (kind === 'split' || clock.now() - loggedAtMs < LOG_EVERY_MS) return;
+      const isDetail = kind === 'page' || kind === 'phase' || kind === 'split';
+      log[isDetail ? 'debug' : 'info']({ event: kind, ...rest }, describeEvent(event));
+      if (!isDetail || kind === 'split' || clock.now() - loggedAtMs < LOG_EVERY_MS) return;
       loggedAtMs = clock.now();
       const state = totals.read();
       const { retries, rateLimited } = stats;
       log.info({ event: 'progress', ...state, retries, rateLimited }, `${state.date}: ${describeTotals(state, stats)}`);
     },
-    stop: () => undefined,
+    stop: () => {},
   };
 }
 
 function describeEvent(event: RunEvent): string {
   switch (event.kind) {
-    case 'planned':
+    case 'planned': {
       if (event.dates.length === 0) return 'nothing to fetch: every date with rows is sealed';
-      return `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
+      const rows = event.rows === undefined ? '' : `: ${countOf(event.rows, 'row')}`;
+      return `${countOf(event.dates.length, 'date')} to fetch${rows} in at least ${countOf(event.pages, 'request')}`;
+    }
     case 'phase':
       return event.date === '' ? event.phase : `${event.date}: ${event.phase}`;
     case 'date':
-      return `${event.date}: ${event.rows === undefined ? `${event.pages} snapshot(s)` : `${formatCount(event.rows)} rows`}${event.staged > 0 ? `, ${formatCount(event.staged)} rows already staged` : ''}`;
+      return `${event.date}: ${event.rows === undefined ? countOf(event.pages, 'snapshot') : countOf(event.rows, 'row')}${event.staged > 0 ? `, ${countOf(event.staged, 'row')} already staged` : ''}`;
     case 'page':
-      return `${event.date} ${event.window}: ${formatCount(event.rows)} rows`;
+      return `${event.date} ${event.window}: ${countOf(event.rows, 'row')}`;
     case 'split':
       return `${event.date} ${event.window}: split (${event.reason})`;
     case 'recounted':
       return event.changed === 0
         ? `${event.date}: recount agrees`
-        : `${event.date}: ${event.changed} place(s) changed at the source, fetched again`;
+        : `${event.date}: ${countOf(event.changed, 'place')} changed at the source, fetched again`;
     case 'sealed':
-      return `${event.date}: sealed, ${formatCount(event.rows)} rows, ${formatBytes(event.sizeBytes)}, ${event.requests} requests`;
+      return `${event.date}: sealed, ${countOf(event.rows, 'row')}, ${formatBytes(event.sizeBytes)}, ${countOf(event.requests, 'request')}`;
     case 'failed':
       return `${event.date}: failed: ${event.reason}`;
     case 'mailed':
@@ -126,7 +119,6 @@ function describeEvent(event: RunEvent): string {
   }
 }
 
-/** Cells of the bar. */
 const BAR_CELLS = 10;
 
 /** @param columns room in characters @returns an empty text if not even the date fits */
@@ -148,9 +140,7 @@ export function formatProgressLine(totals: Totals, stats: Stats, columns: number
 
 /** For a log: `1.20M/7.00M rows, 9.90K/s, 580 req, 9m46s left`. */
 export function describeTotals(totals: Totals, stats: Stats): string {
-  return listFigures(totals, stats)
-    .map(({ text }) => text)
-    .join(', ');
+  return Array.from(listFigures(totals, stats), ({ text }) => text).join(', ');
 }
 
 /** In the order of the line. `worth`: where there is no room for all, the least goes first. */
@@ -170,7 +160,7 @@ function listFigures(totals: Totals, { retries, rateLimited }: Stats) {
     // The current phase matters more than the last window.
     { worth: 8, text: phase === 'fetching' ? place : phase },
     { worth: 5, text: splits > 0 ? countOf(splits, 'split') : '' },
-    { worth: 7, text: retries > 0 ? `${retries} ${retries === 1 ? 'retry' : 'retries'}` : '' },
+    { worth: 7, text: retries > 0 ? countOf(retries, 'retry', 'retries') : '' },
     { worth: 6, text: rateLimited > 0 ? `${rateLimited} x 429` : '' },
   ];
   return figures.filter(({ text }) => text !== '');

@@ -90,7 +90,6 @@ export interface TableColumn {
   readonly align?: 'left' | 'right';
 }
 
-/** A column of numbers. */
 export function right(title: string): TableColumn {
   return { title, align: 'right' };
 }
@@ -129,19 +128,15 @@ export function formatTable(
   return [head, widths.map((cells) => '-'.repeat(cells)).join(GAP), ...body].join('\n');
 }
 
-type Paint = (text: string) => string;
-
 const NAMES = ['bold', 'dim', 'red', 'green', 'yellow', 'cyan', 'magenta'] as const;
 
-export type Style = Readonly<Record<(typeof NAMES)[number], Paint>>;
+export type Style = Readonly<Record<(typeof NAMES)[number], (text: string) => string>>;
 
 /** @param enabled if false, every function returns its text unchanged */
 export function createStyle(enabled: boolean): Style {
-  const paints = NAMES.map((name) => {
-    const paint: Paint = (text) => (enabled && text !== '' ? styleText(name, text, { validateStream: false }) : text);
-    return [name, paint] as const;
-  });
-  return Object.fromEntries(paints) as Style; // Its keys are those names.
+  const createPaint = (name: keyof Style) => (text: string) =>
+    enabled && text !== '' ? styleText(name, text, { validateStream: false }) : text;
+  return Object.fromEntries(NAMES.map((name) => [name, createPaint(name)])) as Style; // Its keys are those names.
 }
 
 export const PLAIN_STYLE: Style = createStyle(false);
@@ -155,20 +150,18 @@ const HANG = 4;
 export type FailureReport = ReturnType<typeof describeFailure>;
 
 interface FailureLayout {
-  /** Adds the stack. */
   readonly debug?: boolean;
   /** Cells per line; without it nothing is wrapped, so that a log can be searched. */
   readonly width?: number | undefined;
   readonly style?: Style;
-  /** Masks secrets. */
   readonly redact?: (text: string) => string;
 }
 
 /** Describes anything thrown as a failure: the exit code, the block, and the document. */
 export function describeFailure(error: unknown, layout: FailureLayout = {}) {
-  const { width, style = PLAIN_STYLE, redact = (text: string) => text } = layout;
+  const { debug = false, width, style = PLAIN_STYLE, redact = (text: string) => text } = layout;
   const { code, message, hint, kind, causes, places } = readFailure(error, redact);
-  const stack = layout.debug && error instanceof Error && error.stack ? redact(error.stack) : undefined;
+  const stack = debug && error instanceof Error ? redact(error.stack ?? '') : '';
   const lines = [
     ...escapeText(message, '\n')
       .split('\n')

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative } from '../../core/date-text.ts';
-import { formatCount } from '../../core/units.ts';
+import { countOf } from '../../core/units.ts';
 import type { ActionEntry } from '../../state/action-log.ts';
 import type {
   ActionAnswer,
@@ -100,7 +100,7 @@ export function renderActionResult(
       ? html`<form method="post" action="${actionPath('backfill')}" class="fields">${renderToken()}${fields.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}<button>Start the backfill</button><p class="quiet small"><code>flowdrop ${line}</code></p></form>`
       : line !== null && html`<p class="quiet small">The same: <code>flowdrop ${line}</code></p>`;
   const more = html`${late.length > 0 && html`<p>Too late for ${late.join(', ')}: they expire before their turn.</p>`}
-${price && price.dates.length > 0 && html`<ul class="dates">${price.dates.map((each) => html`<li>${each.date}: ${each.rows === null ? 'rows unknown' : `${formatCount(each.rows)} rows`}, ${formatCount(each.requests)} requests</li>`)}</ul>`}
+${price && price.dates.length > 0 && html`<ul class="dates">${price.dates.map((each) => html`<li>${each.date}: ${each.rows === null ? 'rows unknown' : countOf(each.rows, 'row')}, ${countOf(each.requests, 'request')}</li>`)}</ul>`}
 ${start}
 <p>${job !== undefined && html`<a href="${date === undefined ? jobPath(job) : dropPath(job, date)}">Back to ${job}${date !== undefined && `, ${date}`}</a> · `}<a href="/">Overview</a></p>`;
   return renderNotice(action === 'price' && outcome === 'done' ? 'The price' : TITLES[outcome], text, more);

@@ -218,8 +218,8 @@ function isDone(text: string): Outcome {
 
 function describePrice({ total }: PlanDocument): string {
   if (total.dates === 0) return 'There is nothing to fetch for these dates.';
-  const rows = total.rows === null ? '' : `, ${total.rows.toLocaleString('en-US')} rows`;
-  return `${countOf(total.dates, 'date')}${rows}, ${total.requests.toLocaleString('en-US')} requests, about ${Math.ceil(total.seconds)} s.`;
+  const rows = total.rows === null ? '' : `, ${countOf(total.rows, 'row')}`;
+  return `${countOf(total.dates, 'date')}${rows}, ${countOf(total.requests, 'request')}, about ${Math.ceil(total.seconds)} s.`;
 }
 
 /** For a shell. */

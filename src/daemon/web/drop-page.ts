@@ -57,7 +57,7 @@ function describeInWords({ manifest, audit }: DropDetail['drop'], { nowMs }: Pag
       ? `compared again on ${formatInstant(audit.audited_at, EXCHANGE_TIME_ZONE, nowMs)}: equal`
       : `compared again on ${formatInstant(audit.audited_at, EXCHANGE_TIME_ZONE, nowMs)}: ${audit.reason ?? 'it differs'}`
     : 'not compared again yet';
-  return html`${formatCount(rows)} rows${source !== null && source !== rows && ` of ${formatCount(source)} at the source`}${from !== null && `, ${from.slice(11, 16)} to ${to?.slice(11, 16)} exchange time`}; revision ${revision}, sealed ${renderTime(sealedMs, formatRelative(sealedMs, nowMs))}; ${proof}; ${audited}.`;
+  return html`${countOf(rows, 'row')}${source !== null && source !== rows && ` of ${formatCount(source)} at the source`}${from !== null && `, ${from.slice(11, 16)} to ${to?.slice(11, 16)} exchange time`}; revision ${revision}, sealed ${renderTime(sealedMs, formatRelative(sealedMs, nowMs))}; ${proof}; ${audited}.`;
 }
 
 function renderSealed(
@@ -108,7 +108,7 @@ function renderRevisions({ revisions }: DropDetail['drop'], nowMs: number): Mark
       const words = changes
         ? `: ${formatCount(changes.added)} added, ${formatCount(changes.removed)} removed, ${formatCount(changes.altered)} altered`
         : '';
-      return html`<li>revision ${revision}${at !== null && `, sealed ${formatInstant(at, EXCHANGE_TIME_ZONE, nowMs)}`}${rows !== null && `, ${formatCount(rows)} rows`}${words}${lost !== null && html` <span class="bad-text">${lost}</span>`}</li>`;
+      return html`<li>revision ${revision}${at !== null && `, sealed ${formatInstant(at, EXCHANGE_TIME_ZONE, nowMs)}`}${rows !== null && `, ${countOf(rows, 'row')}`}${words}${lost !== null && html` <span class="bad-text">${lost}</span>`}</li>`;
     },
   )}</ol></section>`;
 }
@@ -254,7 +254,7 @@ function describeDate({
   begins_to_expire: expires,
 }: DateStatus): string {
   const parts = [`${formatWeekDate(date)}: ${condition}`];
-  if (rows !== null) parts.push(`${formatCount(rows)} rows`);
+  if (rows !== null) parts.push(countOf(rows, 'row'));
   if (revision !== null) parts.push(`revision ${revision}`);
   if (damage) parts.push(`damaged: ${damage}`);
   if (accepted) parts.push(describeAccepted(accepted));

@@ -7,7 +7,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
-import { countOf, formatCount, formatShortCount } from '../../core/units.ts';
+import { countOf, formatShortCount } from '../../core/units.ts';
 import { describeAccepted } from '../../state/documents.ts';
 import {
   JOB_STATES,
@@ -249,7 +249,7 @@ function renderRow(job: JobSummary, context: PageContext): Markup {
 
 function renderCell(job: string, { date, condition, rows, revision }: JobSummary['sessions'][number]): Markup {
   const parts = [`${formatWeekDate(date)}: ${condition ?? 'nothing known'}`];
-  if (rows !== null) parts.push(`${formatCount(rows)} rows`);
+  if (rows !== null) parts.push(countOf(rows, 'row'));
   if (revision !== null) parts.push(`revision ${revision}`);
   const tip = html`<span class="tip">${parts.join(', ')}</span>`;
   if (condition === null) return html`<li><span class="cell none">${tip}</span></li>`;

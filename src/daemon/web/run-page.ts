@@ -4,7 +4,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatExactTime, formatInstant, formatRelative, formatSpan, formatTime } from '../../core/date-text.ts';
-import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
+import { countOf, formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import type { RunLog } from '../../state/run-log.ts';
 import { RUN_COMMANDS, type RunRecord, type RunWindow } from '../../state/run-record.ts';
 import type { RunDetail, RunSummary, RunsDocument } from '../shapes.ts';
@@ -86,7 +86,7 @@ function renderDates({ job, dates, reports }: RunSummary): Markup {
     return html`<h2 id="dates-title">Dates</h2><p class="quiet">None.</p>`;
   return html`<h2 id="dates-title">Dates</h2><ul class="dates">${dates.map(
     ({ date, status, rows, requests, revision, error }) =>
-      html`<li><a href="${dropPath(job, date)}">${date}</a> ${status}, ${formatCount(rows)} rows, ${formatCount(requests)} requests${revision !== undefined && `, revision ${revision}`}${renderError({ error: error ?? null })}</li>`,
+      html`<li><a href="${dropPath(job, date)}">${date}</a> ${status}, ${countOf(rows, 'row')}, ${countOf(requests, 'request')}${revision !== undefined && `, revision ${revision}`}${renderError({ error: error ?? null })}</li>`,
   )}${reports.map(({ report, date, sent, unsent }) => html`<li>Report ${report} of ${date}: ${formatCount(sent)} sent${unsent > 0 && `, ${formatCount(unsent)} not`}</li>`)}</ul>`;
 }
 
@@ -179,7 +179,7 @@ function renderRun(run: RunSummary, nowMs: number, timeZone: string): Markup {
   const facts = [
     REASON_WORDS[reason],
     ...(finished_at === null ? [] : [`took ${formatDuration(Date.parse(finished_at) - startedAtMs)}`]),
-    ...(outcome === null ? [] : [`${formatCount(requests)} requests`, `${formatCount(rows)} rows`]),
+    ...(outcome === null ? [] : [countOf(requests, 'request'), countOf(rows, 'row')]),
   ];
   return html`<li><p class="line">${renderOutcome(outcome)} <a href="${runPath(job, id)}" data-key="${`run/${id}`}">${renderTime(startedAtMs, formatInstant(startedAtMs, timeZone, nowMs))}</a> <span class="quiet">${formatRelative(startedAtMs, nowMs)}</span></p>
 <p class="quiet small"><code>flowdrop ${args.join(' ')}</code> ${facts.join(' · ')}</p>
@@ -223,13 +223,13 @@ function renderWindowChart(windows: readonly RunWindow[], startMs: number, endMs
   const seals = windows.filter(({ kind }) => kind === 'sealed' || kind === 'failed');
   const sealed = seals.filter(({ kind }) => kind === 'sealed').length;
   const failed = seals.length - sealed;
-  const words = `${formatCount(rows)} rows in ${formatCount(windows.filter(({ kind }) => kind === 'page').length)} windows, ${formatCount(requests)} requests, ${formatCount(splits.length)} splits, ${formatCount(windows.at(-1)?.retries ?? 0)} retries`;
+  const words = `${countOf(rows, 'row')} in ${countOf(windows.filter(({ kind }) => kind === 'page').length, 'window')}, ${countOf(requests, 'request')}, ${countOf(splits.length, 'split')}, ${countOf(windows.at(-1)?.retries ?? 0, 'retry', 'retries')}`;
   return html`<figure class="chart"><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${words}">
 ${seals.slice(-MAX_MARKS).map((seal) => html`<path class="${seal.kind === 'sealed' ? 'seal' : 'fail'}" d="M${x(seal.at).toFixed(1)} 0V${HEIGHT}"/>`)}
 <path class="area" d="${start}${rowLine}V${HEIGHT - 4}Z"/><path class="line-rows" d="${start}${rowLine}"/><path class="line-requests" d="${start}${requestLine}"/>
 ${mark('mark-split', splits, HEIGHT - 24)}${mark('mark-retry', retries, HEIGHT - 14)}</svg>
 <figcaption class="quiet small"><span class="ends"><span>${formatTime(startMs, EXCHANGE_TIME_ZONE)} ET</span><span>${formatTime(endMs, EXCHANGE_TIME_ZONE)} ET</span></span>
-<ul class="legend"><li><span class="key line-rows"></span>${formatCount(rows)} rows</li><li><span class="key line-requests"></span>${formatCount(requests)} requests</li><li><span class="key mark-split"></span>${formatCount(splits.length)} splits</li><li><span class="key mark-retry"></span>${formatCount(retries.length)} retries</li><li><span class="key seal"></span>${formatCount(sealed)} dates sealed</li>${failed > 0 && html`<li><span class="key fail"></span>${formatCount(failed)} failed</li>`}</ul></figcaption></figure>`;
+<ul class="legend"><li><span class="key line-rows"></span>${countOf(rows, 'row')}</li><li><span class="key line-requests"></span>${countOf(requests, 'request')}</li><li><span class="key mark-split"></span>${countOf(splits.length, 'split')}</li><li><span class="key mark-retry"></span>${countOf(retries.length, 'retry', 'retries')}</li><li><span class="key seal"></span>${countOf(sealed, 'date')} sealed</li>${failed > 0 && html`<li><span class="key fail"></span>${formatCount(failed)} failed</li>`}</ul></figcaption></figure>`;
 }
 
 /** About so many of them, and the last. */

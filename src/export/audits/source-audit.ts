@@ -13,7 +13,7 @@ import { closedSecond } from '../../calendar/session.ts';
 import { formatMinute, SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { assertNotAborted, describeError, Fault } from '../../core/errors.ts';
-import { formatCount } from '../../core/units.ts';
+import { countOf, formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
 import type { ConditionEntry } from '../../ledger/condition-file.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
@@ -139,7 +139,7 @@ export async function auditSealed(
   const restated = audited.results.map(({ date }) => date);
   log.info(
     { event: 'audited', dates: compared.map(([date]) => date), restated, differing, requests },
-    `${formatCount(compared.length)} sealed date(s) compared with the source, ${restated.length} restated, ${differing.length} differ; ${requests} request(s)`,
+    `${countOf(compared.length, 'sealed date')} compared with the source, ${restated.length} restated, ${differing.length} differ; ${countOf(requests, 'request')}`,
   );
   return audited;
 }
@@ -278,20 +278,20 @@ function hashCounts(counts: DayCounts): string {
 
 /** `the source has 40,003 rows, 40,000 when the date was sealed; they differ in 3 seconds: rows were replaced`. */
 function describeMoved(before: DayCounts, now: DayCounts, moved: DayCounts | undefined): string {
-  const [had, has] = [before, now].map((counts) => formatCount(sumCounts(counts).rows));
-  const unit = axisOf(now) === 'symbol' ? 'symbol(s)' : 'second(s)';
-  const says = `the source has ${has} rows, ${had} when the date was sealed`;
+  const [had, has] = [sumCounts(before).rows, sumCounts(now).rows];
+  const unit = axisOf(now) === 'symbol' ? 'symbol' : 'second';
+  const says = `the source has ${countOf(has, 'row')}, ${formatCount(had)} when the date was sealed`;
   if (moved === undefined) return says;
   const ids = new Map(mergeParts(before).map((cell) => [keyOf(cell), cell.idHash]));
   const what = moved.some((cell) => ids.get(keyOf(cell)) !== cell.idHash) ? 'replaced' : 'corrected';
   const why = has === had && moved.length > 0 ? `: rows were ${what}` : '';
-  return `${says}; they differ in ${formatCount(moved.length)} ${unit}${why}`;
+  return `${says}; they differ in ${countOf(moved.length, unit)}${why}`;
 }
 
 /** @param why they are not removed */
 function describeKept(rows: number, why?: string): string | undefined {
   if (rows === 0) return undefined;
-  return `it keeps ${formatCount(rows)} row(s) that the source no longer has${why === undefined ? '' : `; ${why}`}`;
+  return `it keeps ${countOf(rows, 'row')} that the source no longer has${why === undefined ? '' : `; ${why}`}`;
 }
 
 interface SealedCounts {

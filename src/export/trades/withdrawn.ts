@@ -5,6 +5,7 @@
  */
 import { formatSecond } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
+import { countOf } from '../../core/units.ts';
 import { axisOf, describeCell, keyOf } from '../../plan/axis.ts';
 import { type CellCount, type DayCounts, findDifferences, mergeParts, sumCounts } from '../../plan/counts.ts';
 
@@ -87,7 +88,7 @@ export function isConfirmed(first: DayCounts, one: DayCounts, other: DayCounts):
 }
 
 export function describeLoss({ had, has, lost, places }: Loss): string {
-  return `the source had ${had} rows when the run began and has ${has} now: ${lost} are gone from ${places.length} place(s)`;
+  return `the source had ${had} rows when the run began and has ${has} now: ${lost} are gone from ${countOf(places.length, 'place')}`;
 }
 
 /** @throws Fault `SOURCE_SHRANK` unless the loss is small */

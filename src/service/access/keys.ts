@@ -10,6 +10,7 @@ import { readFile, stat } from 'node:fs/promises';
 import type { Clock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { countOf } from '../../core/units.ts';
 import type { ServiceOptions } from '../options.ts';
 import { buildEntry, type Caller, hashKey, invalidFile, type KeyEntry, parseKeyFile } from './key-file.ts';
 
@@ -112,7 +113,7 @@ export async function openKeys(
     ring.replace([...plain, ...parseKeyFile(path, found, taken)]);
     const now = ring.list();
     const entry = { file: path, keys: now.length, ...(isFirst ? {} : compareCallers(before, now)) };
-    if (now.length > 0) log.info({ event: 'keys', ...entry }, `${now.length} key(s) in use`);
+    if (now.length > 0) log.info({ event: 'keys', ...entry }, `${countOf(now.length, 'key')} in use`);
     else log.error({ event: 'keys-none', ...entry }, 'there is no key: every call is refused');
   }
 }

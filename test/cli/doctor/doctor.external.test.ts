@@ -3,8 +3,7 @@
  * and the rest of what it looks at, is in `test/cli/doctor/doctor.slow.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   CreateBucketCommand,
@@ -19,6 +18,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { checkRoom, checkStateDirectory, checkStore, type Finding } from '../../../src/cli/doctor/checks.ts';
 import { removeEmptyFolders } from '../../../src/core/atomic-file.ts';
 import { openS3Store } from '../../../src/store/s3.ts';
+import { useCleanups } from '../../support/cleanups.ts';
 import { startS3, useS3Credentials } from '../../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
 
@@ -26,10 +26,10 @@ const { server } = await startS3();
 const mountObstacle = await findMountObstacle();
 
 let folder: string;
+const cleanups = useCleanups();
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-doctor-'));
+  folder = await cleanups.folder();
 });
-afterAll(async () => await rm(folder, { recursive: true, force: true }));
 
 const failed = (findings: readonly Finding[]) =>
   findings.filter(({ status }) => status === 'fail').map(({ check }) => check);

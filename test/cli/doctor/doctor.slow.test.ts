@@ -6,10 +6,11 @@ import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SMTPServerOptions } from 'smtp-server';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { openS3Store } from '../../../src/store/s3.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../../mail/smtp-receiver.ts';
-import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { flowdrop, listFiles, startService, type TestService } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { startS3, useS3Credentials } from '../../support/s3-server.ts';
@@ -27,20 +28,17 @@ const { server: s3 } = await startS3();
 const { server: redis } = await startRedis();
 
 let cwd: string;
-let remove: () => Promise<void>;
 let service: TestService;
 let receiver: SmtpReceiver;
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
+  if (redis) cleanups.push(() => redis.stop());
+  cwd = await folder();
   service = await startService(['--generate', '1', '--generate-rows', '200']);
+  cleanups.push(service.stop);
   receiver = await startSmtpReceiver({ authOptional: false, allowInsecureAuth: true, onAuth });
-});
-afterAll(async () => {
-  await service?.stop();
-  await receiver?.close();
-  await redis?.stop();
-  await remove();
+  cleanups.push(() => receiver.close());
 });
 
 async function examine(args: readonly string[], env: Readonly<Record<string, string>>) {
@@ -160,18 +158,11 @@ describe('doctor', () => {
   it('finds a Redis that does not answer, and that no request can be paced by it, without showing its password', async () => {
     const job = await writeJob(cwd, { name: 'redis' });
     const password = 'redis-hidden-0815';
-    const { code, stdout, of } = await examine([job], {
-      ...service.env,
-      FLOWDROP_REDIS_URL: `redis://:${password}@127.0.0.1:9`,
-    });
+    const env = { ...service.env, FLOWDROP_REDIS_URL: `redis://:${password}@127.0.0.1:9` };
+    const { code, stdout, of } = await examine([job], env);
     expect(code).toBe(1);
-    expect(of('redis')).toMatchObject([
-      {
-        status: 'fail',
-        seen: expect.stringContaining('127.0.0.1:9'),
-        next: expect.stringContaining('FLOWDROP_REDIS_URL'),
-      },
-    ]);
+    expect(of('redis')).toMatchObject([{ status: 'fail', next: expect.stringContaining('FLOWDROP_REDIS_URL') }]);
+    expect(of('redis')[0]?.seen).toContain('127.0.0.1:9');
     expect(of('historical')).toMatchObject([{ status: 'fail', seen: expect.stringContaining('Redis') }]);
     expect(stdout).not.toContain(password);
   });
@@ -180,13 +171,8 @@ describe('doctor', () => {
     const schedule = 'schedule:\n  cron: "30 17 * * 1-5"\n  distributed: true';
     const { code, of } = await examine([await writeJob(cwd, { name: 'shared', schedule })], { ...service.env });
     expect(code).toBe(1);
-    expect(of('redis')).toMatchObject([
-      {
-        status: 'fail',
-        seen: expect.stringContaining('the job shared has `distributed: true`'),
-        next: expect.stringContaining('FLOWDROP_REDIS_URL'),
-      },
-    ]);
+    expect(of('redis')).toMatchObject([{ status: 'fail', next: expect.stringContaining('FLOWDROP_REDIS_URL') }]);
+    expect(of('redis')[0]?.seen).toContain('the job shared has `distributed: true`');
   });
 
   it('where there is no job yet tries the key all the same', async () => {
@@ -231,11 +217,9 @@ describe('doctor', () => {
     const jobs = join(cwd, 'several');
     await mkdir(jobs);
     await writeJob(jobs, { name: 'one', to: 'shared' });
-    await writeFile(
-      join(jobs, 'two.yaml'),
-      'name: two\nsource:\n  api: chain\n  symbols: [SPY]\ndrop:\n  to: shared\n  dataset: chains\n',
-    );
-    await writeFile(join(jobs, 'zero.yaml'), 'name: zero\nsorce:\n  api: historical\ndrop:\n  to: x\n  dataset: y\n');
+    const chain = 'name: two\nsource: {api: chain, symbols: [SPY]}\ndrop: {to: shared, dataset: chains}\n';
+    await writeFile(join(jobs, 'two.yaml'), chain);
+    await writeFile(join(jobs, 'zero.yaml'), 'name: zero\nsorce: {api: historical}\ndrop: {to: x, dataset: y}\n');
     const requests = service.requests.length;
     const run = await flowdrop(['--json', '--jobs', jobs, 'doctor'], { cwd, env: service.env });
     const { checks } = JSON.parse(run.stdout) as Report;

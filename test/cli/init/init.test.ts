@@ -1,34 +1,28 @@
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+/** `flowdrop init`: what it asks and writes, what it never overwrites, and the shipped files that it fills in. */
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { nameProgram } from '../../../src/cli/context.ts';
 import { fillJob, fillSettings, quoteSetting, SHIPPED_JOBS } from '../../../src/cli/init.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings.ts';
-import { flowdrop, KEY, listFiles, makeFolder, REPO, startService, type TestService } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { flowdrop, KEY, listFiles, REPO, startService, type TestService } from '../../support/flowdrop.ts';
 
 /** The files that init fills in. */
 const readStarter = (name: string) => readFile(join(REPO, 'jobs', 'init', name), 'utf8');
 
-let root: string;
-let remove: () => Promise<void>;
 let service: TestService;
 let cwd: string;
-let count = 0;
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: root, remove } = await makeFolder());
   service = await startService(['--generate', '1', '--generate-rows', '200']);
-});
-afterAll(async () => {
-  await service?.stop();
-  await remove();
+  cleanups.push(service.stop);
 });
 beforeEach(async () => {
-  count += 1;
-  cwd = join(root, String(count));
-  await mkdir(cwd);
+  cwd = await folder();
 });
 
 /** With answers in a pipe, a line each. */
@@ -135,12 +129,14 @@ describe('init', () => {
     expect(await listFiles(cwd)).toEqual(expect.arrayContaining(['.env', '.gitignore', 'jobs/nightly-trades.yaml']));
   });
 
-  it('overwrites nothing without --force, not even half, and keeps what that replaces', async () => {
+  it('overwrites nothing without --force, asks nothing then, and keeps what that replaces', async () => {
     await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
     await chmod(join(cwd, '.env'), 0o600);
-    const refused = await flowdrop(['init', '--offline'], { cwd });
-    expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
+    // The answers would be for nothing.
+    const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
+    expect(stderr).not.toContain('Address of the options data API');
     expect(await listFiles(cwd)).toEqual(['.env']);
     const forced = await flowdrop(['--json', 'init', '--offline', '--force'], { cwd });
     expect(forced.code, forced.stderr).toBe(0);
@@ -153,14 +149,6 @@ describe('init', () => {
     });
     expect(await readFile(join(cwd, '.env.old'), 'utf8')).toBe('FLOWDROP_API_KEY=precious\n');
     expect((await stat(join(cwd, '.env.old'))).mode & 0o777).toBe(0o600);
-  });
-
-  it('asks nothing where a file already exists, because the answers would be for nothing', async () => {
-    await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
-    const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
-    expect(stderr).not.toContain('Address of the options data API');
   });
 
   it.each([
@@ -178,11 +166,7 @@ describe('init', () => {
     { name: 'a name that is none', args: ['--name', '../up'], says: 'name' },
     { name: 'an address that is none', args: ['--report-to', 'desk'], says: 'reports' },
     { name: 'a place that is none', args: ['--to', 'gs://bucket'], says: 'gs://' },
-    {
-      name: 'an API address with a key in it',
-      args: ['--api-url', 'https://api.example.com?key=hidden'],
-      says: 'allowed',
-    },
+    { name: 'an API address with a key', args: ['--api-url', 'https://api.example.com?key=hidden'], says: 'allowed' },
   ])('refuses $name before it writes anything', async ({ args, says }) => {
     const run = await flowdrop(['init', '--offline', ...args], { cwd });
     expect(run.code).toBe(2);
@@ -205,7 +189,7 @@ describe('the files of init', () => {
     const text = (await readStarter('settings.env')).replace(/^# (?=[A-Z0-9_]+=)/gm, '');
     const settings = parseEnv(text) as Record<string, string>;
     expect(Object.keys(settings).length).toBeGreaterThan(8);
-    expect(reportSettings(settings, root).unknown).toEqual([]);
+    expect(reportSettings(settings, cwd).unknown).toEqual([]);
   });
 
   it('hold a report, alerts and a condition that work when their comments are taken away', async () => {

@@ -1,7 +1,6 @@
 /** What status reads of a store: how much it asks, what it believes, and what it says when the store cannot be read. */
-
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { readStatus } from '../../../src/cli/status/read.ts';
 import { statusSchema } from '../../../src/daemon/shapes.ts';
@@ -13,9 +12,9 @@ import { Ledger } from '../../../src/ledger/ledger.ts';
 import { signManifest } from '../../../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
+import { useCleanups } from '../../support/cleanups.ts';
 import { FAKE_START } from '../../support/fake-clock.ts';
 import { faultStore } from '../../support/fault-store.ts';
-import { makeFolder } from '../../support/flowdrop.ts';
 import { createDraft } from '../../support/manifest.ts';
 
 const NOW = FAKE_START;
@@ -23,24 +22,19 @@ const NOW = FAKE_START;
 /** What lies in the place of a drop: of another size in each revision. */
 const rowsOf = (revision: number) => Buffer.from('rows'.repeat(revision));
 
-const createManifest = (date: string, changes: { readonly rows?: number; readonly revision?: number } = {}) => {
-  const { rows = 1_000, revision = 1 } = changes;
+const createManifest = (date: string, { rows = 1_000, revision = 1 } = {}) => {
   const draft = createDraft({ job_id: 'nightly', date, rows });
   const file = { filename: dropFilename('trades'), size: rowsOf(revision).length, hash: 'sha256:0' };
   return signManifest({ ...draft, files: [file], revision, supersedes: revision === 1 ? null : revision - 1 });
 };
 
-const JOB = parseJob(
-  'nightly.yaml',
-  'name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: trades\n',
-);
+const JOB_TEXT = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
 
 let root: string;
-let remove: () => Promise<void>;
+const { folder } = useCleanups();
 beforeAll(async () => {
-  ({ path: root, remove } = await makeFolder());
+  root = await folder();
 });
-afterAll(async () => await remove());
 
 async function makeStore(name: string, dates: readonly string[]): Promise<Store> {
   const store = await openDirectoryStore(join(root, name));
@@ -57,14 +51,20 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
   return store;
 }
 
-const deps = (name: string, openStore: () => Promise<Store>) => ({
-  clock: { now: () => NOW, sleep: async () => undefined },
-  readCalendar: async () => NO_OVERRIDE,
-  stateDir: join(root, 'state', name),
-  sourceUrl: () => 'http://127.0.0.1',
-  readKeyFingerprint: () => '',
-  openStore,
-});
+async function read(store: Store | undefined, recentWeeks?: number, schedule = '', nowMs = NOW) {
+  const openers = {
+    clock: { now: () => nowMs, sleep: async () => undefined },
+    readCalendar: async () => NO_OVERRIDE,
+    stateDir: join(root, 'state'),
+    sourceUrl: () => 'http://127.0.0.1',
+    readKeyFingerprint: () => '',
+    openStore: async () => {
+      if (store === undefined) throw new TypeError('undefined is not a function');
+      return store;
+    },
+  };
+  return (await readStatus(openers, parseJob('x', JOB_TEXT + schedule), recentWeeks)).document;
+}
 
 describe('the status document', () => {
   it('costs as many requests for 250 dates as for 15, and none for a manifest', async () => {
@@ -72,10 +72,7 @@ describe('the status document', () => {
     const costs: number[] = [];
     for (const count of [15, 250]) {
       const counting = faultStore(await makeStore(`cost-${count}`, all.slice(-count)));
-      const { document } = await readStatus(
-        deps('cost', async () => counting),
-        JOB,
-      );
+      const document = await read(counting);
       expect(document.dates).toHaveLength(count);
       expect(document.dates.every(({ rows, revision }) => rows === 1_000 && revision === 1)).toBe(true);
       expect(statusSchema.safeParse(document).success).toBe(true);
@@ -91,17 +88,11 @@ describe('the status document', () => {
     await store.remove(dropKey('trades', '2026-11-02'));
     await store.remove(dropKey('trades', '2026-11-18'));
     await store.put(historyKey('trades', '2026-09-01', 1, 'manifest.json'), { bytes: Buffer.from('{}') });
-    const read = async (recentWeeks?: number) => {
-      const { document } = await readStatus(
-        deps('recent', async () => store),
-        JOB,
-        recentWeeks,
-      );
-      return document.dates.filter(({ damage }) => damage !== null).map(({ date }) => date);
-    };
-    expect(await read()).toEqual(['2026-09-01', '2026-11-02', '2026-11-18']);
-    expect(await read(3)).toEqual(['2026-11-02', '2026-11-18']);
-    expect(await read(1)).toEqual(['2026-11-18']);
+    const damagedOf = async (recentWeeks?: number) =>
+      (await read(store, recentWeeks)).dates.flatMap(({ date, damage }) => (damage === null ? [] : [date]));
+    expect(await damagedOf()).toEqual(['2026-09-01', '2026-11-02', '2026-11-18']);
+    expect(await damagedOf(3)).toEqual(['2026-11-02', '2026-11-18']);
+    expect(await damagedOf(1)).toEqual(['2026-11-18']);
   });
 
   it('reads the manifest of a date that condition.json does not know, or knows in a revision that was replaced', async () => {
@@ -117,10 +108,7 @@ describe('the status document', () => {
     await seal('2026-11-16', { rows: 999, revision: 1 });
     await store.put(manifestKey('trades', '2026-11-13'), { bytes: Buffer.from('{ damaged') });
     const counting = faultStore(store);
-    const { document } = await readStatus(
-      deps('step', async () => counting),
-      JOB,
-    );
+    const document = await read(counting);
     expect(document.dates.map(({ date, condition, rows, revision }) => [date, condition, rows, revision])).toEqual([
       ['2026-11-13', 'degraded', null, null],
       ['2026-11-16', 'available', 999, 1],
@@ -131,11 +119,16 @@ describe('the status document', () => {
     expect(counting.calls).toHaveLength(5 + 3);
   });
 
+  it('names the next tick as the daemon has it, also a time that the change of clocks skips', async () => {
+    const store = await makeStore('ticks', []);
+    const schedule = 'schedule: {cron: "30 2 * * 0", timezone: America/New_York}\n';
+    const { next_run } = await read(store, undefined, schedule, Date.parse('2027-03-13T12:00:00Z'));
+    expect(next_run).toBe('2027-03-14T07:00:00.000Z');
+    expect((await read(store)).next_run).toBeNull();
+  });
+
   it('does not take a fault of the program for one of the store', async () => {
-    const broken = async () => {
-      throw new TypeError('undefined is not a function');
-    };
-    await expect(readStatus(deps('broken', broken), JOB)).rejects.toThrow(TypeError);
+    await expect(read(undefined)).rejects.toThrow(TypeError);
   });
 
   it('lists the newest sixty copies of mailed reports, newest date and revision first', async () => {
@@ -143,12 +136,9 @@ describe('the status document', () => {
     const dates = listSessions('2026-06-01', '2026-11-19');
     for (const date of dates) await archive(store, date, 'flow-1', 1, 'report.html');
     await archive(store, '2026-11-19', 'flow-1', 2, 'report-0a1b2c3d.html');
-    const { document } = await readStatus(
-      deps('reports', async () => await openDirectoryStore(join(root, 'reports'))),
-      JOB,
-    );
-    expect(document.reports).toHaveLength(60);
-    expect(document.reports.slice(0, 3)).toEqual([
+    const { reports } = await read(store);
+    expect(reports).toHaveLength(60);
+    expect(reports.slice(0, 3)).toEqual([
       { date: '2026-11-19', report: 'flow-1', revision: 2 },
       { date: '2026-11-19', report: 'flow-1', revision: 1 },
       { date: '2026-11-18', report: 'flow-1', revision: 1 },
@@ -171,18 +161,18 @@ describe('the page of a mailed report', () => {
     await store.put('_flowdrop/reports/nightly/session=2026-11-20/flow-1/receipt/v1.json', {
       bytes: Buffer.from('{}'),
     });
-    const read = async (choice: Parameters<typeof readArchivedPage>[2]) =>
+    const show = async (choice: Parameters<typeof readArchivedPage>[2]) =>
       (await readArchivedPage(store, 'nightly', choice)).html;
-    expect(await read({})).toBe('<p>2026-11-19 flow-1 2 report.html</p>');
-    expect(await read({ date: '2026-11-19', revision: 1 })).toBe('<p>2026-11-19 flow-1 1 report.html</p>');
-    expect(await read({ date: '2026-11-18', report: 'flow-1' })).toBe('<p>2026-11-18 flow-1 1 report.html</p>');
-    await expect(read({ date: '2026-11-20' })).rejects.toMatchObject({
+    expect(await show({})).toBe('<p>2026-11-19 flow-1 2 report.html</p>');
+    expect(await show({ date: '2026-11-19', revision: 1 })).toBe('<p>2026-11-19 flow-1 1 report.html</p>');
+    expect(await show({ date: '2026-11-18', report: 'flow-1' })).toBe('<p>2026-11-18 flow-1 1 report.html</p>');
+    await expect(show({ date: '2026-11-20' })).rejects.toMatchObject({
       code: 'REPORT_NOT_ARCHIVED',
       kind: 'usage',
       hint: 'Available: 2026-11-19 flow-1 revision 2; 2026-11-19 flow-1 revision 1; 2026-11-18 flow-1 revision 1.',
     });
     await archive(store, '2026-11-19', 'digest-2', 1, 'report.html');
-    await expect(read({ date: '2026-11-19' })).rejects.toMatchObject({
+    await expect(show({ date: '2026-11-19' })).rejects.toMatchObject({
       code: 'REPORT_AMBIGUOUS',
       message: 'nightly mailed several reports of 2026-11-19: digest-2, flow-1',
     });

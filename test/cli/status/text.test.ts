@@ -120,7 +120,7 @@ describe('the status of a job', () => {
   it('says which dates equal the source, and what was true of those that have expired', () => {
     const { document } = createView();
     const audit = { audited_at: '2026-11-30T22:00:00.000Z', revision: 1, rule: 'repair', counts: 'x' } as const;
-    const reason = 'it keeps 2 row(s) that the source no longer has';
+    const reason = 'it keeps 2 rows that the source no longer has';
     const audits: Readonly<Record<string, DateStatus['audit']>> = {
       '2026-11-10': { ...audit, result: 'equal', audited_at: '2026-11-24T22:00:00.000Z' },
       '2026-11-12': { ...audit, result: 'differs', reason },
@@ -132,7 +132,7 @@ describe('the status of a job', () => {
     const lines = describeStatus(createView({ document: { ...document, dates } })).split('\n');
     expect(lines).toEqual(
       expect.arrayContaining([
-        'equal to the source: 2 date(s), compared 1 h ago (Nov 30, 17:00 ET)',
+        'equal to the source: 2 dates, compared 1 h ago (Nov 30, 17:00 ET)',
         'equal to the source when it expired: 2026-11-10',
         `2026-11-19 differs from the source: ${reason}`,
         `2026-11-12 differed from the source when it expired: ${reason}`,

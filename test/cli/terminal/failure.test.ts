@@ -1,44 +1,27 @@
 /** Failures as an operator reads them. What each command fails with is tested where the command is. */
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { cp, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createStyle, describeFailure } from '../../../src/cli/terminal/text.ts';
 import { Fault } from '../../../src/core/errors.ts';
-import { MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { MAIN, REPO } from '../../support/flowdrop.ts';
 
 describe('a failure', () => {
-  it('of the local disk says so, with what to do, and is no fault of flowdrop', () => {
-    const full = Object.assign(new Error('ENOSPC: no space left on device, write'), {
-      code: 'ENOSPC',
-      syscall: 'write',
-    });
-    expect(describeFailure(full)).toMatchObject({ exitCode: 1, json: { error: { code: 'DISK_FULL' } } });
-    expect(describeFailure(full).text).toMatch(/disk .* is full: make room/);
-    const readOnly = Object.assign(new Error('ENOENT: mkdir'), { code: 'ENOENT', syscall: 'mkdir' });
-    expect(describeFailure(readOnly).json.error).toMatchObject({
-      code: 'DISK_FAILED',
-      hint: expect.stringContaining('write permission'),
-    });
-  });
-
-  it.each(['ENOTDIR', 'EEXIST', 'ENAMETOOLONG', 'EISDIR', 'EACCES'])(
-    '%s is one of the folders that the settings name',
-    (code) => {
-      const error = Object.assign(new Error(`${code}: mkdir '/srv/state'`), { code, syscall: 'mkdir' });
-      expect(describeFailure(error)).toMatchObject({
-        exitCode: 1,
-        json: {
-          error: { code: 'DISK_FAILED', hint: expect.stringContaining('FLOWDROP_STATE_DIR and FLOWDROP_OUTBOX_DIR') },
-        },
-      });
-    },
-  );
-
-  it('that is no fault and not of the disk is one of flowdrop', () => {
-    expect(describeFailure(new TypeError('x is undefined')).json.error.code).toBe('UNEXPECTED');
-    const missing = Object.assign(new Error('ENOENT: no such file'), { code: 'ENOENT', syscall: 'open' });
-    expect(describeFailure(missing).json.error.code).toBe('UNEXPECTED');
+  it.each([
+    ['ENOSPC', 'write', 'DISK_FULL', /disk .* is full: make room/],
+    ['ENOENT', 'mkdir', 'DISK_FAILED', /write permission/],
+    ...['ENOTDIR', 'EEXIST', 'ENAMETOOLONG', 'EISDIR', 'EACCES'].map((code) => {
+      return [code, 'mkdir', 'DISK_FAILED', /FLOWDROP_STATE_DIR and FLOWDROP_OUTBOX_DIR/] as const;
+    }),
+    // It is not of the disk.
+    ['ENOENT', 'open', 'UNEXPECTED', /a bug in flowdrop/],
+  ] as const)('%s of %s is told as %s, with what to do', (code, syscall, said, hint) => {
+    const error = Object.assign(new Error(`${code}: ${syscall} '/srv/state'`), { code, syscall });
+    const { exitCode, json } = describeFailure(error);
+    expect([exitCode, json.error.code]).toEqual([1, said]);
+    expect(json.error.hint).toMatch(hint);
   });
 
   it('that is a fault keeps its own code and hint', () => {
@@ -91,6 +74,7 @@ describe('the block of a failure', () => {
 
   it('has a stack only when it is asked for', () => {
     const error = new TypeError('x is undefined');
+    expect(describeFailure(error).text).toMatch(/^flowdrop: UNEXPECTED: /);
     expect(describeFailure(error).text).not.toMatch(/^ +at /m);
     expect(describeFailure(error).text).toContain('--debug');
     expect(describeFailure(error, { debug: true }).text).toMatch(/^ +at /m);
@@ -112,11 +96,7 @@ describe('the block of a failure', () => {
 });
 
 describe('a failure outside of commands', () => {
-  let folder: Awaited<ReturnType<typeof makeFolder>>;
-  beforeAll(async () => {
-    folder = await makeFolder();
-  });
-  afterAll(() => folder.remove());
+  const { folder } = useCleanups();
 
   const expectBlock = (run: { status: number | null; stderr: string }, says: RegExp, code = 1) => {
     expect(run.status).toBe(code);
@@ -134,8 +114,7 @@ describe('a failure outside of commands', () => {
   });
 
   it('so are packages that are missing', async () => {
-    const place = join(folder.path, 'moved');
-    await mkdir(place);
+    const place = await folder();
     await cp(join(REPO, 'dist'), join(place, 'dist'), { recursive: true });
     await writeFile(join(place, 'package.json'), '{"type":"module","version":"0.0.0"}');
     const run = spawnSync(process.execPath, [join(place, 'dist', 'main.js'), '--help'], { encoding: 'utf8' });
@@ -143,8 +122,7 @@ describe('a failure outside of commands', () => {
   });
 
   it('so is a .env that cannot be read', async () => {
-    const place = join(folder.path, 'loop');
-    await mkdir(place);
+    const place = await folder();
     await symlink('.env', join(place, '.env'));
     const run = spawnSync(process.execPath, [MAIN, '--json', 'check'], { cwd: place, encoding: 'utf8' });
     expectBlock(run, /SETTING_INVALID: \.env in this folder cannot be read: ELOOP/, 2);
@@ -152,8 +130,7 @@ describe('a failure outside of commands', () => {
   });
 
   it('so is a folder that was removed', async () => {
-    const place = join(folder.path, 'gone');
-    await mkdir(place);
+    const place = await folder();
     const script = 'cd "$2" && rmdir "$2" && exec "$0" "$1" check';
     const run = spawnSync('sh', ['-c', script, process.execPath, MAIN, place], { encoding: 'utf8' });
     expectBlock(run, /FOLDER_MISSING: ENOENT/);

@@ -68,10 +68,12 @@ describe('the help of a command', () => {
   });
 });
 
-it('the main help names groups and exit codes, and no line of it is longer than 120 cells', async () => {
-  const { stdout } = await flowdrop(['--help'], { cwd: REPO });
+it('the main help names commands, groups and exit codes, and no line of it is longer than 120 cells', async () => {
+  const { code, stdout } = await flowdrop(['--help'], { cwd: REPO });
+  expect(code).toBe(0);
+  for (const { name } of LISTED) expect(stdout).toMatch(new RegExp(`^  ${name}\\b`, 'm'));
   for (const group of Object.values(COMMAND_GROUPS)) expect(stdout).toContain(`\n${group}\n`);
-  const codes = [...(stdout.split('Exit codes:')[1] ?? '').matchAll(/^ {4}(\d+) /gm)].map(([, code]) => Number(code));
+  const codes = [...(stdout.split('Exit codes:')[1] ?? '').matchAll(/^ {4}(\d+) /gm)].map(([, found]) => Number(found));
   expect(codes).toEqual([0, ...Object.values(EXIT_CODES)].sort((a, b) => a - b));
   for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(120);
 });

@@ -29,9 +29,6 @@ describe('the progress line', () => {
     expect(formatProgressLine({ ...TALLY, splits: 2 }, CALM, 79)).toBe(
       '2026-11-18 2/3  17%  9.90K/s  580 req  9m46s left  10:03:07..10:20:20  2 splits',
     );
-    expect(formatProgressLine({ ...TALLY, splits: 2 }, BUSY, 79)).toBe(
-      '2026-11-18  17%  9.90K/s  580 req  9m46s left  10:03:07..10:20:20  1 retry',
-    );
     expect(formatProgressLine(TALLY, CALM, 119)).toBe(
       '2026-11-18 2/3  17% [=---------]  1.23M/7.00M rows  9.90K/s  580 req  9m46s left  10:03:07..10:20:20',
     );

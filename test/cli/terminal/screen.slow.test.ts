@@ -5,8 +5,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import xterm from '@xterm/headless';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { flowdrop, MAIN, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useCleanups } from '../../support/cleanups.ts';
+import { flowdrop, MAIN, startService, type TestService } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 
 const ROWS = 400;
@@ -15,27 +16,18 @@ const hasScript = spawnSync('script', ['--version']).status === 0;
 if (!hasScript) console.warn('SKIPPED: the terminal, because `script` of util-linux is not installed');
 
 let cwd: string;
-let remove: () => Promise<void>;
 let service: TestService;
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
+  cwd = await folder();
   service = await startService(['--generate', '2', '--generate-rows', '800', '--as-of', '2026-11-20T23:00:00Z']);
+  cleanups.push(service.stop);
   await writeJob(cwd, { name: 'nightly' });
 });
-afterAll(async () => {
-  await service?.stop();
-  await remove();
-});
 
-interface Screen {
-  /** Lines as they are drawn. */
-  readonly lines: readonly string[];
-  /** Lines that ran over the edge into the next one, joined. */
-  readonly overlong: readonly string[];
-}
-
-async function draw(args: readonly string[], cols: number): Promise<Screen> {
+/** @returns the lines as they are drawn, and those that ran over the edge into the next one, joined */
+async function draw(args: readonly string[], cols: number) {
   const command = [process.execPath, MAIN, '--jobs', cwd, ...args].map((word) => `'${word}'`).join(' ');
   const child = spawn('script', ['-qfec', `stty cols ${cols} rows 50; ${command}`, '/dev/null'], {
     cwd,
@@ -64,7 +56,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     const text = lines.join('\n').replace(/\n {2}/g, ' ');
     // The second width finds what the first one sealed.
     expect(text).toMatch(/2026-11-19 +(sealed|unchanged) +800 /);
-    expect(text).toMatch(/Sealed \d of 2 date\(s\), [\d,]+ rows, \d+ requests, /);
+    expect(text).toMatch(/Sealed \d of 2 dates, [\d,]+ rows, \d+ requests, /);
     expect(text).toContain(join(cwd, 'drops', 'trades').slice(-20));
     expect(overlong.filter((line) => longestWord(line) < cols)).toEqual([]);
   });

@@ -136,7 +136,7 @@ describe('rows that are gone at the source', () => {
     await days.run();
     await withdraw(gone);
     const first = await days.run();
-    const reason = 'it keeps 2 row(s) that the source no longer has';
+    const reason = 'it keeps 2 rows that the source no longer has';
     expect(first.dates).toEqual([]);
     expect(first.audits[DATE]).toMatchObject({ result: 'differs', revision: 1, reason });
     expect((await days.run()).audits[DATE]).toMatchObject({ result: 'differs', reason });
@@ -226,7 +226,7 @@ describe('the rule', () => {
     const reported = await days.run({ rule: 'report' });
     expect(reported.audits[DATE]).toMatchObject({
       ...{ result: 'differs', revision: 1, rule: 'report' },
-      reason: 'the source has 801 rows, 800 when the date was sealed; they differ in 1 second(s)',
+      reason: 'the source has 801 rows, 800 when the date was sealed; they differ in 1 second',
     });
     expect(days.auditRequests()).toBe(1);
     expect((await days.run({ rule: 'off' })).audits).toEqual({});
