@@ -16,7 +16,7 @@ import { buildCancelledQuery, buildCountedCondition, buildReportHours, COUNTED_C
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns, PATH_DATE } from './archive-column.ts';
 import { patternOf, type StoreFiles } from './drop-files.ts';
-import { describeBounds, describeNumbers, isBefore, type TableRead, unite } from './reads.ts';
+import { describeBounds, describeNumbers, mayTouch, type TableRead, unite } from './reads.ts';
 import type { SealedSet } from './sealed.ts';
 
 export interface ArchiveTable {
@@ -143,9 +143,8 @@ export class OpenTable {
 
   /** The columns of the newest date, and of those that can be in the answer. */
   columns(): readonly ArchiveColumn[] {
-    const byDate = new Map([...this.manifests, ...this.#described].map((manifest) => [manifest.date, manifest]));
     const { families, types } = this.#context;
-    const columns = this.#summary ?? listColumns(sortByDate([...byDate.values()]), types);
+    const columns = this.#summary ?? listColumns(sortByDate([...this.manifests, ...this.#described]), types);
     const at = columns.findIndex(({ name }) => name === 'symbol');
     const type = columns[at]?.type;
     if (families === undefined || type === undefined || columns.some(({ name }) => name === FAMILY)) return columns;
@@ -168,7 +167,10 @@ export class OpenTable {
     note(dates);
     this.reads = own;
     this.manifests = await this.sealed.readManifests(dates);
-    this.touched = this.manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+    this.touched = this.manifests.filter(({ date, min_time, max_time }) => {
+      const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
+      return own.some((read) => mayTouch(read, date, first, last));
+    });
     if (this.rows === 'counted') assertCounted(this.touched);
   }
 
@@ -257,20 +259,10 @@ export class OpenTable {
   }
 }
 
-/** Ascending. */
+/** Each date once, ascending. */
 export function sortByDate(manifests: readonly Manifest[]): readonly Manifest[] {
-  return [...manifests].sort((a, b) => (a.date < b.date ? -1 : 1));
-}
-
-/**
- * Whether rows of the drop can be in the answer, by the first and last time of its manifest. The text of `time` has
- * whole seconds.
- */
-function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time }: Manifest): boolean {
-  const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
-  const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
-  const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
-  return mayTouch(date) && !isTooEarly && !isTooLate;
+  const byDate = new Map(manifests.map((manifest) => [manifest.date, manifest]));
+  return [...byDate.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
 }
 
 /** The only dataset of single trades. */
