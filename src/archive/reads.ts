@@ -6,7 +6,6 @@
  */
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { PooledEngine } from '../engine/pool.ts';
 import {
   argumentsOf,
   calledOf,
@@ -17,6 +16,7 @@ import {
   joinOf,
   momentOf,
   numberTextOf,
+  type ParserRows,
   readResolvedTree,
   readSyntaxTree,
   TAKES_SET,
@@ -71,7 +71,7 @@ const MOVES = /^(now|curdate|current|utc|local|time|rand|generate|totypename|toc
  * @throws EngineFault only if the engine is gone
  */
 export async function resolveReads(
-  engine: PooledEngine,
+  engine: ParserRows,
   admitted: string,
   tables: readonly ReadableTable[],
 ): Promise<readonly TableRead[] | undefined> {

@@ -57,18 +57,22 @@ export function plainName(dataset: string): string {
   return dataset.replaceAll(/[-.]/g, '_');
 }
 
-interface OpenTablesContext {
+export interface TableOptions {
   readonly store: Store;
+  /** Datasets of the store that statements may read by their names. */
   readonly datasets: readonly string[];
   readonly types: AnswerTypes;
   /** Of the column `family`; absent: tables have none. */
   readonly families?: Families | undefined;
-  /** Decides the hours of reports; absent: no overrides. */
+  /** Calendar overrides; absent: none. */
   readonly calendar?: CalendarOverride | undefined;
+}
+
+interface OpenTablesContext extends TableOptions {
   /** Reads the columns of summaries, from `files`; absent: no one asks for them. */
   readonly engine?: Pick<Engine, 'rows'> | undefined;
   readonly files: Pick<StoreFiles, 'root' | 'tableSql' | 'isExact'>;
-  /** The sealed dates of a dataset, the same each time. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+  /** The sealed dates of a dataset, the same each time. @throws StoreFault */
   openSealed(dataset: string): Promise<SealedSet>;
 }
 
@@ -85,8 +89,8 @@ export async function openTables(
   const all: OpenTable[] = [];
   for (const table of tables) {
     const drops = table.dataset === undefined ? await findTrades(context) : await context.openSealed(table.dataset);
-    const newest = await drops.readManifests(drops.dates.slice(-1));
-    if (TABLES.some((name) => name === table.name)) assertTrades(newest);
+    const newest = await drops.readNewest();
+    if (TABLES.some((name) => name === table.name)) assertTrades(newest, context.datasets);
     // Of a date without a column that decides, other dates can still be read.
     if (table.rows === 'counted' && !newest.some(holdsTrades)) assertCounted(newest);
     const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
@@ -158,13 +162,12 @@ export class OpenTable {
   }
 
   /**
-   * Keeps the dates that the reads of the statement can touch. @param note is given them before they are read
+   * Keeps the dates that the reads of the statement can touch.
    * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, `REPORT_COLUMNS_MISSING` (usage), StoreFault
    */
-  async narrow(reads: readonly TableRead[], note: (dates: readonly string[]) => void = () => {}): Promise<void> {
+  async narrow(reads: readonly TableRead[]): Promise<void> {
     const own = reads.filter(({ table }) => table === this.name);
     const dates = this.dates.filter((date) => own.some((read) => read.mayTouch(date)));
-    note(dates);
     this.reads = own;
     this.manifests = await this.sealed.readManifests(dates);
     this.touched = this.manifests.filter(({ date, min_time, max_time }) => {
@@ -269,13 +272,13 @@ export function sortByDate(manifests: readonly Manifest[]): readonly Manifest[] 
 async function findTrades({ datasets, store, openSealed }: OpenTablesContext): Promise<SealedSet> {
   const found: SealedSet[] = [];
   for (const dataset of datasets) {
-    const drops = await openSealed(dataset).catch((error: unknown) => {
+    const drops = await openSealed(dataset);
+    const newest = await drops.readNewest().catch((error: unknown) => {
       // A job that has not run yet.
-      if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return undefined;
+      if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return [];
       throw error;
     });
-    const [newest] = (await drops?.readManifests(drops.dates.slice(-1))) ?? [];
-    if (drops !== undefined && newest !== undefined && holdsTrades(newest)) found.push(drops);
+    if (newest.some(holdsTrades)) found.push(drops);
   }
   const [only, ...others] = found;
   if (only !== undefined && others.length === 0) return only;
@@ -293,12 +296,14 @@ async function findTrades({ datasets, store, openSealed }: OpenTablesContext): P
 }
 
 /** Snapshots and aggregates have dates and manifests too, but contain no single trades. @throws Fault `NO_TRADES` (usage) */
-export function assertTrades(manifests: readonly Manifest[], hint?: string): void {
+function assertTrades(manifests: readonly Manifest[], datasets: readonly string[]): void {
   const other = manifests.find((manifest) => !holdsTrades(manifest))?.dataset;
   if (other === undefined) return;
   throw new Fault('NO_TRADES', `the drops of ${other} are not single trades, so they are not the API's tables`, {
     kind: 'usage',
-    hint: hint ?? `Read them by their name: FROM ${plainName(other)}.`,
+    hint: datasets.includes(other)
+      ? `Read them by their name: FROM ${plainName(other)}.`
+      : 'Name a dataset of single trades. `flowdrop query` reads every dataset by its name.',
   });
 }
 

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
@@ -131,6 +132,15 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
   ])('chooses files by typed dates: WHERE %s', async (condition, files) => {
     const { rows, cost } = await typed.rows(`SELECT count() AS n, sum(size) AS s FROM trades WHERE ${condition}`);
     expect([Number(rows[0]?.['n']) > 0, cost.files]).toEqual([files > 0, files]);
+  });
+
+  test('reads the dates of every day if midnight passes meanwhile', async () => {
+    const read = async () => (await typed.rows('SELECT count() FROM trades WHERE date < today() - 36500')).coverage;
+    expect((await read()).dates).toEqual([]);
+    let days = 0;
+    const now = vi.spyOn(systemClock, 'now').mockImplementation(() => Date.UTC(2026, 10, 19 + days++));
+    const { dates } = await read().finally(() => now.mockRestore());
+    expect(dates).toEqual([...SMALL, LARGE.date]);
   });
 
   test.each([
