@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import type { ArchiveServerOptions } from './archive/archive-server.ts';
+import type { ArchiveServerOptions } from './archive/server-runner.ts';
 import type { CalendarOverride } from './calendar/session.ts';
 import type { RestCatalog } from './catalog/rest-catalog.ts';
 import { systemClock } from './core/clock.ts';

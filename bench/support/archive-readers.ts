@@ -92,13 +92,12 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
   const { store, access, location, env } = place;
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-bench-archive-')));
   const others = listChildren();
-  const workers = openWorkerPool({ ...describeWorkers(folder), command: WORKER_COMMAND });
+  const pool = await openWorkerPool({ ...describeWorkers(folder), command: WORKER_COMMAND });
   const archive = await openArchive({
-    ...{ store, access, datasets: [YEAR_DATASET], types: 'typed' as const, lastSession, folder },
-    maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
-    signal: new AbortController().signal,
-    workers,
+    ...{ store, readAccess: async () => access, datasets: [YEAR_DATASET], types: 'typed' as const, folder },
   });
+  const limits = { lastSession, maxMemoryBytes: planWorkerMemory(readMemoryBytes()) };
+  const { signal } = new AbortController();
   const pids = [process.pid, ...listChildren().filter((pid) => !others.includes(pid))];
   const path = join(folder, 'answer');
   const readAnswer = async (startedMs: number): Promise<ArchiveAnswer> => {
@@ -112,7 +111,7 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
     pids,
     async ask({ flowdrop: sql }) {
       const started = performance.now();
-      await archive.query({ sql, format: 'json', path });
+      await archive.query(pool, { sql, format: 'json', path, ...limits, signal });
       return await readAnswer(started);
     },
     async askCold({ flowdrop: sql }) {
@@ -126,7 +125,7 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
       return await readAnswer(started);
     },
     async close() {
-      await (await workers).close();
+      await pool.close();
       await rm(folder, { recursive: true, force: true });
     },
   };

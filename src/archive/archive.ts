@@ -1,74 +1,54 @@
 /**
- * The archive: SQL over all sealed drops of a store. Invariant: a statement runs only as the guard admitted it, in a
- * separate process, over views that show only whole, sealed dates; or on a ClickHouse server over exactly these files
- * (`archive-server.ts`). A date is left out only if the statement, its names resolved, cannot touch it. There is no
- * lookback, no row limit and no scan limit. The caller makes and removes the folder of the engine.
+ * The archive: SQL over the sealed drops of a store, for `flowdrop query` and for a service. Invariants: a statement runs
+ * only as a guard admitted it, in a separate process, over views that show only whole, sealed dates; or on a ClickHouse
+ * server over exactly these files. A date is left out only if the statement, its names resolved, cannot touch it. An answer
+ * is computed from one set of sealed revisions: nothing is locked, and a statement whose dates have changed meanwhile runs
+ * again. There is no lookback, no row limit and no scan limit.
  */
 
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Families } from '../api-contract/family.ts';
-import type { CalendarOverride } from '../calendar/session.ts';
+import { TABLES } from '../api-contract/published-limits.ts';
+import { elapsedMs, systemClock } from '../core/clock.ts';
 import { Fault, findSqlPlaces, isFault } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
+import { listFirst } from '../core/units.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { formatSettings, quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
-import { openGuard } from '../guard/guard.ts';
+import { type Guard, openGuard } from '../guard/guard.ts';
 import { findDamagedFile, meaningOf, Refusal, toRefusal } from '../guard/refusal.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import type { Store, StoreAccess } from '../store/store.ts';
+import type { StoreAccess } from '../store/store.ts';
 import type { AnswerTypes } from './archive-column.ts';
-import { type ArchiveServerOptions, nameTables, openArchiveServer } from './archive-server.ts';
 import { type Coverage, describeCoverage } from './coverage.ts';
 import { openStoreFiles } from './drop-files.ts';
-import {
-  type AnswerColumn,
-  describeStatement,
-  isBinary,
-  type OutputFormat,
-  READ_SETTINGS,
-  readAnswerColumns,
-} from './output-format.ts';
-import { readAll, type TableRead } from './reads.ts';
+import { EmbeddedRunner, listNamed, type ReadCost } from './embedded-runner.ts';
+import { type AnswerColumn, type AnswerFile, READ_SETTINGS, WITHOUT_CACHES } from './output-format.ts';
+import { readAll } from './reads.ts';
 import { dropDamaged, type SealedSet, watchSealed } from './sealed.ts';
-import { listNamed, NAMES_DAY, Remembered, StatementViews } from './statement-views.ts';
-import { listTables, type OpenTable, openTables, plainName } from './tables.ts';
-import { describeProbe } from './top-rows.ts';
+import { type ArchiveServerOptions, openServerRunner } from './server-runner.ts';
+import { listTables, type OpenTable, openTables, plainName, type TableOptions } from './tables.ts';
 
-interface ArchiveOptions {
-  readonly store: Store;
-  /** How the engine reaches the same objects. */
-  readonly access: StoreAccess;
-  /** Datasets of the store that statements may read. */
-  readonly datasets: readonly string[];
-  /** The one behind the API's two tables; absent: the only one of single trades. */
+interface ArchiveOptions extends TableOptions {
+  /** How the engine reaches the store's objects; asked again before temporary credentials expire. */
+  readAccess(): Promise<StoreAccess>;
+  /** The dataset behind the API's two tables; absent: the only one of single trades. */
   readonly trades?: string | undefined;
-  readonly types: AnswerTypes;
-  /** Of the column `family`; absent: tables have none. */
-  readonly families?: Families | undefined;
-  /** The last session that should be sealed by now. */
-  readonly lastSession: string;
-  /** Calendar overrides; absent: none. */
-  readonly calendar?: CalendarOverride | undefined;
-  /** Absolute path of an empty folder that only this archive uses. */
+  /** Absolute path of a folder that only this archive uses; the caller makes and removes it. */
   readonly folder: string;
-  /** Memory limit of one statement, bytes; on a server its own limits count. */
-  readonly maxMemoryBytes: number;
-  readonly signal: AbortSignal;
-  /** Answers in place of this machine; the caller closes its engine. */
+  /** Answers `query` in place of this machine; the caller closes its engine. */
   readonly server?: ArchiveServerOptions | undefined;
-  /** The engine of this machine, by `describeWorkers`; the caller closes it, also in the middle of a statement. */
-  readonly workers: Promise<EnginePool>;
 }
 
-interface ArchiveQuery {
+interface ArchiveQuery extends Omit<AnswerFile, 'limits'> {
   readonly sql: string;
-  readonly format: OutputFormat;
-  /** File for the answer; it must not exist yet. */
-  readonly path: string;
+  /** The last session that should be sealed by now. */
+  readonly lastSession: string;
+  /** Memory limit of the statement, bytes; on a server its own limits count. */
+  readonly maxMemoryBytes: number;
 }
 
 export interface ArchiveAnswer {
@@ -80,18 +60,20 @@ export interface ArchiveAnswer {
   readonly cost: ReadCost | undefined;
 }
 
-/** The engine's counters of what it reads. They are per process, which runs one statement at a time. */
-const EVENTS = {
-  rowGroups: 'ParquetReadRowGroups',
-  /** Skipped because of statistics or bloom filters. */
-  prunedRowGroups: 'ParquetPrunedRowGroups',
-  s3Bytes: 'ReadBufferFromS3Bytes',
-  files: 'EngineFileLikeReadFiles',
-} as const;
+/** Dates that a statement has read or may have read, as they were listed. */
+type DatesRead = readonly (readonly [SealedSet, readonly string[]])[];
 
-/** What the engine read for an answer. */
-export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
-
+/** Statements whose answer depends on the day. */
+const NAMES_DAY = /\b(today|yesterday)\b/i;
+/** Temporary credentials live for an hour or more. */
+const RENEW_ACCESS_MS = 300_000;
+/** How old a listing of a service may be: what is sealed appears this much later. One of years costs some requests. */
+const MAX_LISTED_MS = 1_000;
+/** A statement whose dates change all the time is given up after these; a service gives up soon after. */
+const MIN_RUNS = 3;
+const RETRY_MS = 25_000;
+/** Dates that a message lists by name. */
+const MAX_NAMED = 20;
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 /** The only statements beside a SELECT, without comments. They do not run: we know the answer. */
@@ -99,53 +81,73 @@ const SHOW_TABLES = /^\s*show\s+tables[\s;]*$/i;
 const DESCRIBE = /^\s*desc(?:ribe)?(?:\s+table)?\s+(?:([`"])([^`"\\]+)\1|(\w+))[\s;]*$/i;
 const QUOTED_OR_COMMENT = /(['"`]).*?\1|--[^\n]*|#[^\n]*|\/\*.*?\*\//gs;
 
-/** The pool of an archive in `folder`, which a caller starts before it has found the store. */
+/** The pool for `query`, with an archive's folder; a caller starts it before it has found the store. */
 export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'command'> {
   return { folder: join(folder, 'engine'), size: 1, maxWaiting: 1, maxResultBytes: MAX_MESSAGE_BYTES };
 }
 
-export type Archive = Awaited<ReturnType<typeof openArchive>>;
-
-/** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault; those of `openArchiveServer` */
+/** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault; those of `openServerRunner` */
 export async function openArchive(options: ArchiveOptions) {
-  const { signal, store, access, datasets, trades, types, families, lastSession, calendar } = options;
-  const server = options.server && (await openArchiveServer(access, options.server));
-  const files = await openStoreFiles(access, options.folder);
-  const pool = await options.workers;
-  const asker = { owner: 'query', signal };
-  const views = new StatementViews();
-  const known = listTables(datasets, trades);
-  const admitted = new Remembered<string>();
-  /** By dataset: manifests that have not changed are not read again. */
-  const watches = new Map(datasets.map((dataset) => [dataset, watchSealed(store, dataset)]));
-  // Above the first limit the statement fails, so the machine does not run out of memory.
-  const limits = { max_memory_usage: options.maxMemoryBytes, ...files.threads };
-  // At once: a name of a database is refused in statements only if the engine has it.
-  await pool.use(asker, (engine) => views.prepare(engine));
+  const { store, datasets, types, calendar } = options;
+  const here = new EmbeddedRunner();
+  let opened = await openFiles(options);
+  const server = options.server && (await openServerRunner(opened.access, options.server, here));
+  const runner = server ?? here;
+  const known = listTables(datasets, options.trades);
   const names = known.map(({ name }) => name);
-  const guard = await openGuard(pool, views.databases, [], names);
-  return { query };
+  /** By dataset: manifests that have not changed are not read again. */
+  const watches = new Map<string, ReturnType<typeof watchSealed>>();
+  let guard: Guard | undefined;
+  return {
+    databases: here.databases,
+    /** Of statements of `stream`, besides its caller's limits. */
+    settings: { ...READ_SETTINGS, ...WITHOUT_CACHES },
+    readDates,
+    stream,
+    query,
+  };
+
+  /** The dates behind the API's tables, ascending. @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES` (usage); those of `openTables` */
+  async function readDates(): Promise<readonly string[]> {
+    const all = known.filter(({ name }) => name === TABLES[0]);
+    const [table] = await openTables(all, await openWith());
+    return table?.dates ?? [];
+  }
 
   /**
-   * Writes the answer of one statement to a file. Each statement lists the sealed dates again.
-   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `REPORT_COLUMNS_MISSING`,
-   *   `DATASET_UNCLEAR` (usage), `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
-   *   `ENGINE_FAILED`, `INTERRUPTED`; of a server `ENGINE_COLLECTION`, `ENGINE_CLUSTER`, `ENGINE_RIGHTS`,
-   *   `ENGINE_UNREACHABLE`, `NAME_TAKEN` (usage)
+   * Runs a statement that the caller's guard admitted to its end; when it resolves, the query has succeeded. This machine
+   * answers, in an engine of the caller's.
+   * @throws EngineFault; Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_CHANGING`, StoreFault
    */
-  async function query(request: ArchiveQuery): Promise<ArchiveAnswer> {
-    const { sql } = request;
+  async function stream<T>(engine: PooledEngine, text: string, run: () => Promise<T>): Promise<T> {
+    return await settle(engine, text, MAX_LISTED_MS, async (tables) => {
+      await here.show(engine, text, tables);
+      return await run();
+    });
+  }
+
+  /**
+   * Writes the answer of one statement of a caller to a file. Each statement lists the sealed dates again.
+   * @param pool by `describeWorkers`; the caller closes it, also in the middle of a statement
+   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `REPORT_COLUMNS_MISSING`,
+   *   `DATASET_UNCLEAR` (usage), `ARCHIVE_EMPTY`, `ARCHIVE_CHANGING`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`,
+   *   `ARCHIVE_UNREADABLE`, `OUT_FAILED`, `ENGINE_FAILED`, `INTERRUPTED`; of a server `ENGINE_COLLECTION`,
+   *   `ENGINE_CLUSTER`, `ENGINE_RIGHTS`, `ENGINE_UNREACHABLE`, `NAME_TAKEN` (usage)
+   */
+  async function query(pool: EnginePool, request: ArchiveQuery): Promise<ArchiveAnswer> {
+    const { sql, signal } = request;
+    const asker = { owner: 'query', signal };
     const bare = sql.replaceAll(QUOTED_OR_COMMENT, (part, quote) => (quote ? part : ' '));
     const isShow = SHOW_TABLES.test(bare);
     const [, , quoted, plain] = DESCRIBE.exec(bare) ?? [];
     const described = quoted ?? plain;
     const select = described === undefined ? sql : `SELECT * FROM ${quoteIdentifier(described)}`;
     try {
+      guard ??= await openGuard(pool, here.databases, [], names);
       const shown = isShow ? selectTexts('description', await listShown()) : undefined;
-      const text = shown ?? admitted.get(select) ?? (await guard.admit(select, asker));
-      if (!isShow) admitted.set(select, text);
+      const text = shown ?? (await guard.admit(select, asker));
       return await pool.use(asker, async (engine) =>
-        answer(engine, described === undefined ? text : await describeTable(engine, text), request),
+        write(engine, described === undefined ? text : await describeTable(engine, text), request),
       );
     } catch (error) {
       if (signal.aborted) {
@@ -154,8 +156,9 @@ export async function openArchive(options: ArchiveOptions) {
           hint: 'Nothing was written; start the same command again.',
         });
       }
-      if (!(error instanceof Refusal)) throw describeQueryFailure(error, sql, types, files.secrets);
-      if (error.cause !== undefined) throw describeQueryFailure(error.cause, sql, types, files.secrets);
+      const { secrets } = opened.files;
+      if (!(error instanceof Refusal)) throw describeQueryFailure(error, sql, types, secrets);
+      if (error.cause !== undefined) throw describeQueryFailure(error.cause, sql, types, secrets);
       const shown = await listShown().catch(() => datasets.map((name) => [plainName(name)]));
       throw new Fault(error.code, error.message, {
         kind: 'usage',
@@ -164,22 +167,95 @@ export async function openArchive(options: ArchiveOptions) {
     }
   }
 
+  async function write(engine: PooledEngine, text: string, request: ArchiveQuery): Promise<ArchiveAnswer> {
+    return await settle(engine, text, 0, async (tables, runs) => {
+      const coverage = await readCoverage(text, tables, request.lastSession);
+      const isAgain = runs > 1;
+      if (isAgain) await rm(request.path, { force: true });
+      // Above the first limit the statement fails, so the machine does not run out of memory.
+      const own = { max_memory_usage: request.maxMemoryBytes, ...opened.files.threads };
+      const limits = isAgain ? { ...own, ...WITHOUT_CACHES } : own;
+      return { coverage, ...(await runner.write(engine, text, tables, { ...request, limits })) };
+    });
+  }
+
+  /**
+   * Opens and narrows the tables of a statement and runs it over them; again if what it read has changed meanwhile, or the
+   * day, by which dates may be chosen.
+   * @param maxListedMs how old listings may be @throws Fault `ARCHIVE_CHANGING`; those of opening and running
+   */
+  async function settle<T>(
+    engine: PooledEngine,
+    text: string,
+    maxListedMs: number,
+    run: (tables: readonly OpenTable[], runs: number) => Promise<T>,
+  ): Promise<T> {
+    const startedMs = elapsedMs(systemClock);
+    const tokens = new Set(listTokens(text).map(({ value }) => value));
+    const named = known.filter(({ name }) => tokens.has(name));
+    let isAnyDay = false;
+    let touched: DatesRead | undefined;
+    for (let runs = 1; runs <= MIN_RUNS || elapsedMs(systemClock) - startedMs <= RETRY_MS; runs += 1) {
+      const context = await openWith(engine, maxListedMs);
+      touched = undefined;
+      try {
+        const days = await readDays(text);
+        const tables = await openTables(named, context);
+        const reads = isAnyDay ? readAll(tables) : await here.resolve(engine, text, tables);
+        for (const table of tables) await table.narrow(reads);
+        touched = tables.map((table) => [table.sealed, table.touched.map(({ date }) => date)]);
+        const done = await run(tables, runs);
+        const isNextDay = new Set([...days, ...(await readDays(text))]).size > 1;
+        if ((isAnyDay || !isNextDay) && (await areUnchanged(touched))) return done;
+        // The second run reads the dates of every day.
+        isAnyDay ||= isNextDay;
+      } catch (error) {
+        // What was replaced while it was read looks damaged.
+        const sets = (await Promise.allSettled(context.listed.values())).filter((one) => one.status === 'fulfilled');
+        if (await areUnchanged(touched ?? sets.map(({ value }) => [value, value.dates]))) throw error;
+      }
+    }
+    const dates = touched?.flatMap(([, some]) => some) ?? [];
+    throw new Fault('ARCHIVE_CHANGING', `dates of the query kept being restated: ${listFirst(dates, MAX_NAMED)}`, {
+      hint: 'Query again when the run that restates them has ended.',
+    });
+  }
+
+  async function areUnchanged(read: DatesRead): Promise<boolean> {
+    const found = await Promise.all(read.map(([set, dates]) => watchOf(set.dataset).isUnchanged(set, dates)));
+    return !found.includes(false);
+  }
+
+  function watchOf(dataset: string) {
+    const watch = watches.get(dataset) ?? watchSealed(store, dataset);
+    watches.set(dataset, watch);
+    return watch;
+  }
+
+  /** The days that `today()` means, here and on the server, if the statement names one. */
+  async function readDays(text: string): Promise<readonly string[]> {
+    if (!NAMES_DAY.test(text)) return [];
+    const rows = (await server?.rows<{ readonly day: string }>('SELECT toString(today()) AS day')) ?? [];
+    return [new Date(systemClock.now()).toISOString().slice(0, 10), ...rows.map(({ day }) => day)];
+  }
+
   /** How tables are opened, with one listing of each dataset. @param engine absent: summaries are not read */
-  function openWith(engine?: PooledEngine) {
+  async function openWith(engine?: PooledEngine, maxListedMs = 0) {
+    if (elapsedMs(systemClock) >= opened.untilMs) opened = await openFiles(options);
     const listed = new Map<string, Promise<SealedSet>>();
     const openSealed = (dataset: string) => {
-      const found = listed.get(dataset) ?? (watches.get(dataset) ?? watchSealed(store, dataset)).listSome();
+      const found = listed.get(dataset) ?? watchOf(dataset).list(maxListedMs);
       listed.set(dataset, found);
       return found;
     };
-    const from = { engine: engine && (server ?? engine), files: server?.files ?? files };
-    return { store, datasets, types, families, calendar, ...from, openSealed };
+    const files = server?.files ?? opened.files;
+    return { ...options, engine: engine && (server ?? engine), files, listed, openSealed };
   }
 
   /** The tables that can be read now, each by the name that needs no quotes if it has one. */
   async function listShown(): Promise<readonly (readonly [name: string, text: string])[]> {
     const shown = new Map<string, string>();
-    const context = openWith();
+    const context = await openWith();
     for (const one of known) {
       const text = await openTables([one], context).then(
         ([table]) =>
@@ -202,7 +278,7 @@ export async function openArchive(options: ArchiveOptions) {
   /** @param text reads one table and nothing else */
   async function describeTable(engine: PooledEngine, text: string): Promise<string> {
     const named = known.filter(({ name }) => name === listTokens(text).at(-1)?.value);
-    const [table] = await openTables(named, openWith(engine));
+    const [table] = await openTables(named, await openWith(engine));
     // A name in another case: it fails as the SELECT does.
     if (table === undefined) return text;
     await table.describeAll();
@@ -210,42 +286,12 @@ export async function openArchive(options: ArchiveOptions) {
     return selectTexts('type', columns);
   }
 
-  async function answer(engine: PooledEngine, text: string, { format, path }: ArchiveQuery): Promise<ArchiveAnswer> {
-    const names = new Set(listTokens(text).map(({ value }) => value));
-    const named = known.filter(({ name }) => names.has(name));
-    const tables = await openTables(named, openWith(engine));
-    const run = async (reads: readonly TableRead[]): Promise<ArchiveAnswer> => {
-      for (const table of tables) await table.narrow(reads);
-      const coverage = await readCoverage(text, tables);
-      if (server !== undefined) {
-        // A wrong statement fails here, in the caller's words.
-        const columns = await views.describeAnswer(engine, text, tables);
-        const statement = nameTables(text, tables);
-        await server.assertFiles(tables);
-        await server.write(statement, format, path, signal);
-        return { coverage, columns: isBinary(format) ? columns : [], cost: undefined };
-      }
-      const before = await readCost(engine);
-      await views.show(engine, text, tables);
-      const bound = await findBound(engine, text, tables);
-      if (bound !== undefined) await views.show(engine, text, tables, bound);
-      const columns = isBinary(format) ? await readAnswerColumns(engine, text) : [];
-      await engine.command(describeStatement(text, format, path, limits));
-      return { coverage, columns, cost: await readCost(engine, before) };
-    };
-    if (!NAMES_DAY.test(text)) return await run(await views.resolve(engine, text, tables));
-    // The dates are chosen by the day here, and the server may be in another one.
-    const readDays = async () => [await readDay(engine), ...(server === undefined ? [] : [await readDay(server)])];
-    const before = await readDays();
-    const answered = await run(await views.resolve(engine, text, tables));
-    if (new Set([...before, ...(await readDays())]).size === 1) return answered;
-    // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
-    await rm(path, { force: true });
-    return await run(readAll(tables));
-  }
-
   /** What the answer lacks; a date on which no row met the job's condition lacks in none. */
-  async function readCoverage(text: string, tables: readonly OpenTable[]): Promise<readonly Coverage[]> {
+  async function readCoverage(
+    text: string,
+    tables: readonly OpenTable[],
+    lastSession: string,
+  ): Promise<readonly Coverage[]> {
     return await Promise.all(
       describeCoverage(tables, lastSession, calendar, listNamed(text)).map(async (one) => {
         if (one.missing.length === 0) return one;
@@ -254,50 +300,20 @@ export async function openArchive(options: ArchiveOptions) {
       }),
     );
   }
+}
 
-  /** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
-  async function findBound(
-    engine: PooledEngine,
-    text: string,
-    tables: readonly OpenTable[],
-  ): Promise<string | undefined> {
-    const table = tables.find(({ reads }) => reads[0]?.top !== undefined);
-    const top = table?.reads[0]?.top;
-    const column = table?.columns().find(({ name }) => name === top?.column);
-    const probe = top && column && describeProbe(text, top, column);
-    if (probe === undefined) return undefined;
-    try {
-      const settings = formatSettings({ ...READ_SETTINGS, ...limits });
-      const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe.sql} ${settings}`);
-      return found?.rows === top?.count ? probe.describeBound(found?.bound ?? '') : undefined;
-    } catch (error) {
-      // Then the statement itself fails, and says why.
-      if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
-      throw error;
-    }
-  }
+/** How this machine reads the files, and how long it may. */
+async function openFiles({ readAccess, folder }: Pick<ArchiveOptions, 'readAccess' | 'folder'>) {
+  const access = await readAccess();
+  const isTemporary = access.kind === 's3' && access.sessionToken !== undefined;
+  const untilMs = isTemporary ? elapsedMs(systemClock) + RENEW_ACCESS_MS : Number.POSITIVE_INFINITY;
+  return { access, files: await openStoreFiles(access, folder), untilMs };
 }
 
 /** A statement for these rows, with the columns `name` and another. */
 function selectTexts(column: string, rows: readonly (readonly string[])[]): string {
   const list = rows.map((row) => `(${row.map(quoteString).join(', ')})`).join(', ');
   return `SELECT row.1 AS name, row.2 AS ${column} FROM (SELECT arrayJoin(CAST([${list}], 'Array(Tuple(String, String))')) AS row)`;
-}
-
-/** The day that `today()` means. */
-async function readDay(engine: Pick<PooledEngine, 'rows'>): Promise<string | undefined> {
-  const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
-  return row?.day;
-}
-
-/** Reads the totals since the process started, less those of `before`. */
-async function readCost(engine: PooledEngine, before?: ReadCost): Promise<ReadCost | undefined> {
-  const sums = Object.entries(EVENTS).map(
-    ([name, event]) =>
-      `sumIf(toFloat64(value), event = '${event}') - ${before?.[name as keyof ReadCost] ?? 0} AS ${name}`,
-  );
-  const [cost] = await engine.rows<ReadCost>(`SELECT ${sums.join(', ')} FROM system.events`);
-  return cost;
 }
 
 /** The engine's codes, version and stack trace, which help only its developers. */

@@ -4,7 +4,7 @@
  */
 import { type CalendarOverride, listSessions } from '../calendar/session.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import type { TableRead } from './reads.ts';
+import { mayTouch } from './reads.ts';
 import { type OpenTable, sortByDate } from './tables.ts';
 
 export interface Coverage {
@@ -58,7 +58,10 @@ export function describeCoverage(
       sealed,
       dates: manifests.map(({ date }) => date),
       degraded: manifests.filter(({ condition }) => condition === 'degraded').map(({ date }) => date),
-      missing: sessions.filter((date) => !sealed.includes(date) && reads.some((read) => mayTouch(read, date))),
+      // All times of a date lie on that date.
+      missing: sessions.filter(
+        (date) => !sealed.includes(date) && reads.some((read) => mayTouch(read, date, date, `${date} 24`)),
+      ),
       unsummarized: unite(own.filter((table) => table.rows === 'summary'))
         .filter(({ summary }) => !summary)
         .map(({ date }) => date),
@@ -67,16 +70,8 @@ export function describeCoverage(
   });
 }
 
-/** The manifests of all tables, each once, ascending. */
 function unite(shown: readonly ShownTable[]): readonly Manifest[] {
-  const byDate = new Map(shown.flatMap(({ manifests }) => manifests).map((manifest) => [manifest.date, manifest]));
-  return sortByDate([...byDate.values()]);
-}
-
-/** Whether rows of an unsealed date could be in the answer. All times of a date lie on that date. */
-function mayTouch(read: TableRead, date: string): boolean {
-  const { from, to } = read.time;
-  return read.mayTouch(date) && !(from !== undefined && `${date} 24` < from) && !(to !== undefined && to < date);
+  return sortByDate(shown.flatMap(({ manifests }) => manifests));
 }
 
 /** The columns that some files lack, with the dates of these files. */

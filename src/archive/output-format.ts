@@ -52,6 +52,27 @@ export const READ_SETTINGS: EngineSettings = {
   max_read_buffer_size_remote_fs: 65_536,
 };
 
+/**
+ * For statements over files that others may replace meanwhile. The caches know a file by its name and the second of its
+ * change, which a restatement within that second would not alter.
+ */
+export const WITHOUT_CACHES: EngineSettings = {
+  use_cache_for_count_from_files: 0,
+  use_parquet_metadata_cache: 0,
+  use_query_condition_cache: 0,
+  use_query_cache: 0,
+};
+
+/** Where an answer is written, and how. */
+export interface AnswerFile {
+  readonly format: OutputFormat;
+  /** It must not exist yet. */
+  readonly path: string;
+  /** Settings that depend on the machine and on the store; a server has limits of its own. */
+  readonly limits: EngineSettings;
+  readonly signal: AbortSignal;
+}
+
 /** Formats with types of their own, which no terminal shows. */
 export function isBinary(format: OutputFormat): format is 'arrow' | 'parquet' {
   return format === 'arrow' || format === 'parquet';
@@ -68,16 +89,8 @@ export async function readAnswerColumns(engine: Pick<Engine, 'rows'>, sql: strin
   return await engine.rows<AnswerColumn>(`DESCRIBE TABLE (${sql})`);
 }
 
-/**
- * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.
- * @param limits settings of the engine that depend on the machine and on the store
- */
-export function describeStatement(
-  sql: string,
-  format: OutputFormat,
-  path: string,
-  limits: Readonly<Record<string, number>>,
-): string {
+/** The complete statement that writes the answer of `sql` (admitted by the guard). */
+export function describeStatement(sql: string, { format, path, limits }: AnswerFile): string {
   const { name, settings } = describeFormat(format);
   return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings({ ...settings, ...limits })}`;
 }

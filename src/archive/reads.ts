@@ -6,7 +6,6 @@
  */
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { PooledEngine } from '../engine/pool.ts';
 import {
   argumentsOf,
   calledOf,
@@ -17,12 +16,14 @@ import {
   joinOf,
   momentOf,
   numberTextOf,
-  parseQueryTree,
+  type ParserRows,
+  readResolvedTree,
+  readSyntaxTree,
+  TAKES_SET,
   type TreeNode,
   tableOf,
   textsOf,
 } from '../guard/engine-tree.ts';
-import { parseSelect } from '../guard/guarded-statement.ts';
 import type { ArchiveColumn } from './archive-column.ts';
 import { readTopRows, type TopRows } from './top-rows.ts';
 
@@ -56,8 +57,6 @@ interface TimeBounds {
 
 const UNBOUNDED: TimeBounds = { from: undefined, to: undefined };
 
-/** Functions whose right side is a set, which the engine does not compute while it resolves. */
-const TAKES_SET = /^(global)?(not)?(null)?in(ignoreset)?$/i;
 /**
  * Names whose value can change between resolving and running: the time, random values, and functions that show how a
  * column is stored, because the empty tables store columns differently. Not `today` and `yesterday`: the caller sees to
@@ -72,16 +71,15 @@ const MOVES = /^(now|curdate|current|utc|local|time|rand|generate|totypename|toc
  * @throws EngineFault only if the engine is gone
  */
 export async function resolveReads(
-  engine: PooledEngine,
+  engine: ParserRows,
   admitted: string,
   tables: readonly ReadableTable[],
 ): Promise<readonly TableRead[] | undefined> {
   const whole = readAll(tables);
-  const { tree } = await parseSelect(engine, admitted);
+  const tree = await readSyntaxTree(engine, admitted);
   if (isComputed(tree, new Set(tables.flatMap(({ columns }) => columns)))) return whole;
   try {
-    const lines = await engine.rows<{ explain: string }>(`EXPLAIN QUERY TREE ${admitted}`);
-    const root = parseQueryTree(lines.map(({ explain }) => explain));
+    const root = await readResolvedTree(engine, admitted);
     return (root && listReads(root, tables)) ?? whole;
   } catch (error) {
     if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
@@ -106,6 +104,7 @@ function isComputed(node: TreeNode, columns: ReadonlySet<string>, isTable = fals
   if (node.kind === 'Function' && MOVES.test(node.value)) return true;
   if (node.kind === 'Identifier' && MOVES.test(node.value) && !columns.has(node.value)) return true;
   const holdsTables = node.kind === 'TableExpression' || node.kind === 'WithElement';
+  // The engine does not compute the set while it resolves.
   if (node.kind === 'Function' && TAKES_SET.test(node.value)) {
     const [value, set, ...rest] = node.children[0]?.children ?? [];
     const others = [value, ...rest, ...node.children.slice(1)].filter((child) => child !== undefined);
@@ -306,6 +305,21 @@ const readTexts =
   };
 const readDates = readTexts('date');
 
+/**
+ * Whether rows of a date can be in the answer. @param first @param last of the times of its rows, which the text of `time`
+ * has in whole seconds; `undefined`: not known
+ */
+export function mayTouch(
+  { mayTouch: mayTouchDate, time: { from, to } }: TableRead,
+  date: string,
+  first: string | undefined,
+  last: string | undefined,
+): boolean {
+  const isTooEarly = from !== undefined && last !== undefined && isBefore(last, from);
+  const isTooLate = to !== undefined && first !== undefined && isBefore(to, first);
+  return mayTouchDate(date) && !isTooEarly && !isTooLate;
+}
+
 /** Bounds of rows that satisfy both. */
 function intersect(a: TimeBounds, b: TimeBounds): TimeBounds {
   const from = a.from === undefined || (b.from !== undefined && isBefore(a.from, b.from)) ? b.from : a.from;
@@ -321,7 +335,7 @@ export function unite(a: TimeBounds, b: TimeBounds): TimeBounds {
 }
 
 /** Compares by bytes, as the engine compares texts. */
-export function isBefore(a: string, b: string): boolean {
+function isBefore(a: string, b: string): boolean {
   return Buffer.compare(Buffer.from(a), Buffer.from(b)) < 0;
 }
 

@@ -14,8 +14,6 @@ import type { Store } from '../store/store.ts';
 
 /** Manifests read concurrently. */
 const MAX_READS = 16;
-/** How old a set may be: what is sealed appears this much later. Each listing of an archive of years costs some requests. */
-const MAX_AGE_MS = 1_000;
 /** Up to this many dates are looked at one by one, which costs two requests each. */
 const MAX_SINGLE_LOOKS = 8;
 
@@ -26,6 +24,7 @@ function describeSet(
   dataset: string,
   listed: readonly SealedDate[],
   read: (sealed: SealedDate) => Promise<Manifest | undefined>,
+  recall: (newest: readonly Manifest[]) => readonly Manifest[],
 ) {
   const sealed = new Map(listed.map((one) => [one.date, one]));
   const readWhole = async (date: string): Promise<Manifest> => {
@@ -35,15 +34,22 @@ function describeSet(
     assertSize(date, manifest.files[0], found?.drops);
     return manifest;
   };
+  const dates: readonly string[] = [...sealed.keys()];
+  const readManifests = async (some: readonly string[]): Promise<readonly Manifest[]> =>
+    await inParallel(some, MAX_READS, readWhole);
   return {
     dataset,
     /** Ascending. */
-    dates: [...sealed.keys()] as readonly string[],
+    dates,
     /** Opaque text that changes when the date is restated; `undefined`: it is not sealed. */
     versionOf: (date: string) => sealed.get(date)?.version,
-    /** The manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
-    readManifests: async (dates: readonly string[]): Promise<readonly Manifest[]> =>
-      await inParallel(dates, MAX_READS, readWhole),
+    /** The manifests of some dates, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
+    readManifests,
+    /**
+     * The manifest of the newest date: its columns are those of the dataset. An archive that has lost all dates keeps the
+     * last that was seen. @throws Fault `ARCHIVE_EMPTY`; those of `readManifests`
+     */
+    readNewest: async () => recall(await readManifests(dates.slice(-1))),
     /** The summary of a date, or `undefined` if it has none. @throws Fault `DROP_DAMAGED` */
     summaryOf({ date, files, summary }: Manifest): ManifestFile | undefined {
       const file = files.find(({ filename }) => filename === summary);
@@ -62,17 +68,18 @@ export function watchSealed(store: Store, dataset: string) {
   let next: Promise<SealedSet> | undefined;
   /** Manifests by date, each of one version, without what only audits need. */
   const manifests = new Map<string, { readonly version: string; readonly manifest: Manifest }>();
-  return { current, isUnchanged, listSome };
+  let newest: readonly Manifest[] = [];
+  return { list, isUnchanged };
 
-  /** A set that is at most `MAX_AGE_MS` old. @throws StoreFault */
-  async function current(): Promise<SealedSet> {
-    return last && elapsedMs(systemClock) - last.beganMs < MAX_AGE_MS ? last.set : await list();
+  /** A set that is at most so old; 0: listed after this call. @throws StoreFault */
+  async function list(maxAgeMs: number): Promise<SealedSet> {
+    return last && elapsedMs(systemClock) - last.beganMs < maxAgeMs ? last.set : await listNow();
   }
 
-  /** Whether all `dates` still are what they were in `set`, judged by a look that begins now. @throws StoreFault */
-  async function isUnchanged(set: SealedSet, dates: readonly string[]): Promise<boolean> {
+  /** Whether the dates still are what they were in `set`, judged by a look that begins now. @throws StoreFault */
+  async function isUnchanged(set: SealedSet, dates: readonly string[] = set.dates): Promise<boolean> {
     if (dates.length > MAX_SINGLE_LOOKS) {
-      const now = await list();
+      const now = await listNow();
       return dates.every((date) => now.versionOf(date) === set.versionOf(date));
     }
     const looks = await Promise.all(dates.map((date) => ledger.list({ only: date })));
@@ -82,17 +89,8 @@ export function watchSealed(store: Store, dataset: string) {
     return isSame;
   }
 
-  /** A set of a dataset that has dates, listed after this call. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
-  async function listSome(): Promise<SealedSet> {
-    const set = await list();
-    if (set.dates.length > 0) return set;
-    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
-      hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
-    });
-  }
-
   /** A set that is listed after this call. Callers that wait share one. @throws StoreFault */
-  async function list(): Promise<SealedSet> {
+  async function listNow(): Promise<SealedSet> {
     next ??= running.then(() => {
       const own = read();
       running = own.catch(() => {});
@@ -104,10 +102,18 @@ export function watchSealed(store: Store, dataset: string) {
 
   async function read(): Promise<SealedSet> {
     const beganMs = elapsedMs(systemClock);
-    const set = describeSet(dataset, await ledger.list(), readManifest);
+    const set = describeSet(dataset, await ledger.list(), readManifest, recallNewest);
     for (const date of manifests.keys()) if (set.versionOf(date) === undefined) manifests.delete(date);
     last = { set, beganMs };
     return set;
+  }
+
+  function recallNewest(found: readonly Manifest[]): readonly Manifest[] {
+    if (found.length > 0) newest = found;
+    if (newest.length > 0) return newest;
+    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
+      hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
+    });
   }
 
   /** Reads each version of a manifest once. */

@@ -16,7 +16,7 @@ import { buildCancelledQuery, buildCountedCondition, buildReportHours, COUNTED_C
 import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns, PATH_DATE } from './archive-column.ts';
 import { patternOf, type StoreFiles } from './drop-files.ts';
-import { describeBounds, describeNumbers, isBefore, type TableRead, unite } from './reads.ts';
+import { describeBounds, describeNumbers, mayTouch, type TableRead, unite } from './reads.ts';
 import type { SealedSet } from './sealed.ts';
 
 export interface ArchiveTable {
@@ -57,18 +57,22 @@ export function plainName(dataset: string): string {
   return dataset.replaceAll(/[-.]/g, '_');
 }
 
-interface OpenTablesContext {
+export interface TableOptions {
   readonly store: Store;
+  /** Datasets of the store that statements may read by their names. */
   readonly datasets: readonly string[];
   readonly types: AnswerTypes;
   /** Of the column `family`; absent: tables have none. */
   readonly families?: Families | undefined;
-  /** Decides the hours of reports; absent: no overrides. */
+  /** Calendar overrides; absent: none. */
   readonly calendar?: CalendarOverride | undefined;
+}
+
+interface OpenTablesContext extends TableOptions {
   /** Reads the columns of summaries, from `files`; absent: no one asks for them. */
   readonly engine?: Pick<Engine, 'rows'> | undefined;
   readonly files: Pick<StoreFiles, 'root' | 'tableSql' | 'isExact'>;
-  /** The sealed dates of a dataset, the same each time. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+  /** The sealed dates of a dataset, the same each time. @throws StoreFault */
   openSealed(dataset: string): Promise<SealedSet>;
 }
 
@@ -85,8 +89,8 @@ export async function openTables(
   const all: OpenTable[] = [];
   for (const table of tables) {
     const drops = table.dataset === undefined ? await findTrades(context) : await context.openSealed(table.dataset);
-    const newest = await drops.readManifests(drops.dates.slice(-1));
-    if (TABLES.some((name) => name === table.name)) assertTrades(newest);
+    const newest = await drops.readNewest();
+    if (TABLES.some((name) => name === table.name)) assertTrades(newest, context.datasets);
     // Of a date without a column that decides, other dates can still be read.
     if (table.rows === 'counted' && !newest.some(holdsTrades)) assertCounted(newest);
     const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
@@ -143,9 +147,8 @@ export class OpenTable {
 
   /** The columns of the newest date, and of those that can be in the answer. */
   columns(): readonly ArchiveColumn[] {
-    const byDate = new Map([...this.manifests, ...this.#described].map((manifest) => [manifest.date, manifest]));
     const { families, types } = this.#context;
-    const columns = this.#summary ?? listColumns(sortByDate([...byDate.values()]), types);
+    const columns = this.#summary ?? listColumns(sortByDate([...this.manifests, ...this.#described]), types);
     const at = columns.findIndex(({ name }) => name === 'symbol');
     const type = columns[at]?.type;
     if (families === undefined || type === undefined || columns.some(({ name }) => name === FAMILY)) return columns;
@@ -159,16 +162,18 @@ export class OpenTable {
   }
 
   /**
-   * Keeps the dates that the reads of the statement can touch. @param note is given them before they are read
+   * Keeps the dates that the reads of the statement can touch.
    * @throws Fault `DROP_DAMAGED`, `MANIFEST_INVALID`, `REPORT_COLUMNS_MISSING` (usage), StoreFault
    */
-  async narrow(reads: readonly TableRead[], note: (dates: readonly string[]) => void = () => {}): Promise<void> {
+  async narrow(reads: readonly TableRead[]): Promise<void> {
     const own = reads.filter(({ table }) => table === this.name);
     const dates = this.dates.filter((date) => own.some((read) => read.mayTouch(date)));
-    note(dates);
     this.reads = own;
     this.manifests = await this.sealed.readManifests(dates);
-    this.touched = this.manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+    this.touched = this.manifests.filter(({ date, min_time, max_time }) => {
+      const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
+      return own.some((read) => mayTouch(read, date, first, last));
+    });
     if (this.rows === 'counted') assertCounted(this.touched);
   }
 
@@ -257,33 +262,23 @@ export class OpenTable {
   }
 }
 
-/** Ascending. */
+/** Each date once, ascending. */
 export function sortByDate(manifests: readonly Manifest[]): readonly Manifest[] {
-  return [...manifests].sort((a, b) => (a.date < b.date ? -1 : 1));
-}
-
-/**
- * Whether rows of the drop can be in the answer, by the first and last time of its manifest. The text of `time` has
- * whole seconds.
- */
-function mayTouchTimes({ mayTouch, time }: TableRead, { date, min_time, max_time }: Manifest): boolean {
-  const [first, last] = [min_time?.slice(0, SECONDS), max_time?.slice(0, SECONDS)];
-  const isTooEarly = time.from !== undefined && last !== undefined && isBefore(last, time.from);
-  const isTooLate = time.to !== undefined && first !== undefined && isBefore(time.to, first);
-  return mayTouch(date) && !isTooEarly && !isTooLate;
+  const byDate = new Map(manifests.map((manifest) => [manifest.date, manifest]));
+  return [...byDate.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
 }
 
 /** The only dataset of single trades. */
 async function findTrades({ datasets, store, openSealed }: OpenTablesContext): Promise<SealedSet> {
   const found: SealedSet[] = [];
   for (const dataset of datasets) {
-    const drops = await openSealed(dataset).catch((error: unknown) => {
+    const drops = await openSealed(dataset);
+    const newest = await drops.readNewest().catch((error: unknown) => {
       // A job that has not run yet.
-      if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return undefined;
+      if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return [];
       throw error;
     });
-    const [newest] = (await drops?.readManifests(drops.dates.slice(-1))) ?? [];
-    if (drops !== undefined && newest !== undefined && holdsTrades(newest)) found.push(drops);
+    if (newest.some(holdsTrades)) found.push(drops);
   }
   const [only, ...others] = found;
   if (only !== undefined && others.length === 0) return only;
@@ -301,12 +296,14 @@ async function findTrades({ datasets, store, openSealed }: OpenTablesContext): P
 }
 
 /** Snapshots and aggregates have dates and manifests too, but contain no single trades. @throws Fault `NO_TRADES` (usage) */
-export function assertTrades(manifests: readonly Manifest[], hint?: string): void {
+function assertTrades(manifests: readonly Manifest[], datasets: readonly string[]): void {
   const other = manifests.find((manifest) => !holdsTrades(manifest))?.dataset;
   if (other === undefined) return;
   throw new Fault('NO_TRADES', `the drops of ${other} are not single trades, so they are not the API's tables`, {
     kind: 'usage',
-    hint: hint ?? `Read them by their name: FROM ${plainName(other)}.`,
+    hint: datasets.includes(other)
+      ? `Read them by their name: FROM ${plainName(other)}.`
+      : 'Name a dataset of single trades. `flowdrop query` reads every dataset by its name.',
   });
 }
 

@@ -77,7 +77,7 @@ export async function openArchiveBackend(
   concurrency: number,
   { log, folder: temporary, startEngines, closers }: BackendParts,
 ): Promise<Backend> {
-  const { LIVE_SETTINGS, openLiveArchive } = await import('../archive/live-archive.ts');
+  const { openArchive } = await import('../archive/archive.ts');
   const { listReadable } = await import('./query/query.ts');
   const store = await openers.openStore(to);
   closers.push(() => store.close());
@@ -85,10 +85,10 @@ export async function openArchiveBackend(
   const folder = join(await realpath(temporary), 'archive');
   await makeFolder(folder);
   const readAccess = () => openers.readAccess(to);
-  const archive = await openLiveArchive({ store, dataset: name, readAccess, folder });
+  const archive = await openArchive({ store, readAccess, datasets: [], trades: name, types: 'api', folder });
+  const dates = await archive.readDates();
   const parser = await startEngines(join(temporary, 'parser'), 1);
   const pool = await startEngines(join(temporary, 'workers'), concurrency);
-  const dates = await archive.readDates();
   const [first, last] = [dates[0], dates.at(-1)];
   log.info({ event: 'archive-opened', store: store.url, dataset: name, dates: dates.length, first, last }, 'opened');
   return {
@@ -100,7 +100,7 @@ export async function openArchiveBackend(
     lookbackDays: undefined,
     stream: archive.stream,
     snapshots: undefined,
-    settings: LIVE_SETTINGS,
+    settings: archive.settings,
   };
 }
 

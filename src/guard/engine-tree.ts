@@ -19,7 +19,15 @@ export interface TreeNode {
   readonly children: readonly TreeNode[];
 }
 
+/** Functions whose second argument is a set, which may be a table name. */
+export const TAKES_SET = /^(global)?(not)?(null)?in(ignoreset)?$/i;
+
 type ReadLine = (text: string) => Omit<TreeNode, 'children'>;
+
+async function explain(engine: ParserRows, what: string): Promise<readonly string[]> {
+  const lines = await engine.rows<{ explain: string }>(`EXPLAIN ${what}`);
+  return lines.map((line) => line.explain);
+}
 
 /** @param indent spaces per level @returns `undefined` when the lines do not form one tree */
 function parseTree(lines: readonly string[], indent: number, readLine: ReadLine): TreeNode | undefined {
@@ -40,9 +48,13 @@ function parseTree(lines: readonly string[], indent: number, readLine: ReadLine)
 
 const SYNTAX_LINE = /^(\S+)(.*?)(?: \(alias .*?\))?(?: \(children \d+\))?$/s;
 
-/** @param lines output of EXPLAIN AST @throws Fault `SYNTAX_TREE_UNKNOWN` */
-export function parseSyntaxTree(lines: readonly string[]): TreeNode {
-  const tree = parseTree(lines, 1, (text) => {
+/**
+ * The syntax tree of a SELECT in canonical text. It stands in parentheses, so that EXPLAIN describes all of it and nothing
+ * else: otherwise its SETTINGS would also apply to the EXPLAIN, and its FORMAT and INTO OUTFILE would belong to it.
+ * @throws EngineFault, Fault `SYNTAX_TREE_UNKNOWN`
+ */
+export async function readSyntaxTree(engine: ParserRows, select: string): Promise<TreeNode> {
+  const tree = parseTree(await explain(engine, `AST SELECT * FROM (${select})`), 1, (text) => {
     const [, kind = '', value = ''] = SYNTAX_LINE.exec(text) ?? [];
     return { kind, value: value.replace(/^ /, '') };
   });
@@ -51,8 +63,15 @@ export function parseSyntaxTree(lines: readonly string[]): TreeNode {
 
 const QUERY_LINE = /^([A-Z_ ]+) id: (\d+)(?:, (.*))?$/s;
 
-/** @param lines output of EXPLAIN QUERY TREE @returns `undefined` if its shape is unknown */
-export function parseQueryTree(lines: readonly string[]): TreeNode | undefined {
+/**
+ * The query tree of a statement whose names the engine resolves, in the current database.
+ * @returns `undefined` if its shape is unknown @throws EngineFault if the statement is wrong
+ */
+export async function readResolvedTree(engine: ParserRows, select: string): Promise<TreeNode | undefined> {
+  return parseQueryTree(await explain(engine, `QUERY TREE ${select}`));
+}
+
+function parseQueryTree(lines: readonly string[]): TreeNode | undefined {
   const solid = lines.filter((line) => line.trim() !== '');
   return parseTree(solid, 2, (text) => {
     const [, kind = text.trimEnd(), id, value = ''] = QUERY_LINE.exec(text) ?? [];
@@ -69,8 +88,7 @@ export function parseQueryTree(lines: readonly string[]): TreeNode | undefined {
  */
 export async function readQueryTree(engine: ParserRows, select: string): Promise<TreeNode> {
   // Inside a subquery, the statement's SETTINGS do not apply to the EXPLAIN.
-  const lines = await engine.rows<{ explain: string }>(`EXPLAIN QUERY TREE run_passes = 0 SELECT * FROM (${select})`);
-  const tree = parseQueryTree(lines.map(({ explain }) => explain));
+  const tree = parseQueryTree(await explain(engine, `QUERY TREE run_passes = 0 SELECT * FROM (${select})`));
   const [query, ...others] = tree ? childrenUnder(tree, 'JOIN TREE') : [];
   return query === undefined || others.length > 0 ? throwUnknown() : query;
 }

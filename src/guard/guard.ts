@@ -21,7 +21,7 @@ import {
   listTextAliases,
   spellTables,
 } from './canonical-text.ts';
-import { type ParserRows, type TreeNode, walkTree } from './engine-tree.ts';
+import { type ParserRows, TAKES_SET, type TreeNode, walkTree } from './engine-tree.ts';
 import { type FunctionList, hasPlainZones, namesHostZone, readFunctionList } from './functions.ts';
 import { parseSelect } from './guarded-statement.ts';
 import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
@@ -62,8 +62,6 @@ const TABLE_PARTS: ReadonlySet<string> = new Set(['ExpressionList', 'Subquery', 
 /** Functions that reveal server details and that the engine calls without parentheses. */
 const CALLED_BARE =
   /^(current_?(user|database|schemas?|roles?|catalog)|session_user|system_user|database|schema|user)$/i;
-/** Functions whose second argument may be a table name. */
-const TABLE_OPERANDS = /^(global)?(not)?(null)?in(ignoreset)?$/i;
 /** Functions whose second argument is a type name; a computed name would escape the check of literals. */
 const TYPE_OPERANDS = /^(_?cast|accuratecast\w*|reinterpret)$/i;
 /** Types of aggregate states, and types with quoted names, which can be spelled in many ways. */
@@ -220,7 +218,7 @@ function assertFunction(node: TreeNode, rules: Rules, names: Names): void {
   assertCall(node.value, rules);
   const [, second] = node.children[0]?.children ?? [];
   // The right side of IN may be a table name.
-  if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier') {
+  if (TAKES_SET.test(node.value) && second?.kind === 'Identifier') {
     const name = second.value.toLowerCase();
     if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value, rules);
   }

@@ -6,7 +6,7 @@
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteString } from '../engine/literal.ts';
 import { listTokens, type SqlToken } from './canonical-text.ts';
-import { type ParserRows, parseSyntaxTree, type TreeNode } from './engine-tree.ts';
+import { type ParserRows, readSyntaxTree, type TreeNode } from './engine-tree.ts';
 import { refuseSql, toRefusal } from './refusal.ts';
 
 /** Longer statements cost too much to parse. */
@@ -54,7 +54,12 @@ export async function parseSelect(engine: ParserRows, sql: string): Promise<Sele
   if (tokens.some((token) => token.kind === 'name' && /[\\\p{Cc}]/u.test(token.value))) {
     throw refuseSql('A quoted name contains a control character or a backslash.');
   }
-  return { text: canonical, tokens, tree: parseSyntaxTree(await explainStatement(engine, canonical)) };
+  const tree = await readSyntaxTree(engine, canonical).catch((error: unknown) => {
+    // It was parsed before, but not in parentheses.
+    if (error instanceof EngineFault && NOT_PLAIN.includes(error.clickhouseCode)) throw refuseSql(ONLY_PLAIN_SELECT);
+    throw toRefusal(error, canonical);
+  });
+  return { text: canonical, tokens, tree };
 }
 
 /** The engine's one-line formatting: one statement without comments. */
@@ -70,20 +75,5 @@ async function formatStatement(engine: ParserRows, sql: string, firstWord: strin
     if (error.message.includes('Multi-statements')) throw refuseSql('Only one statement is allowed.');
     if (OTHER_STATEMENT.test(firstWord)) throw refuseSql(ONLY_SELECT);
     throw toRefusal(error, sql);
-  }
-}
-
-/**
- * Puts the statement in parentheses, so that EXPLAIN describes all of it and nothing else. Otherwise its SETTINGS would
- * also apply to the EXPLAIN, and its FORMAT and INTO OUTFILE would belong to the EXPLAIN.
- */
-async function explainStatement(engine: ParserRows, canonical: string): Promise<readonly string[]> {
-  try {
-    const lines = await engine.rows<{ explain: string }>(`EXPLAIN AST SELECT * FROM (${canonical})`);
-    return lines.map((line) => line.explain);
-  } catch (error) {
-    // It was parsed before, but not in parentheses.
-    if (error instanceof EngineFault && NOT_PLAIN.includes(error.clickhouseCode)) throw refuseSql(ONLY_PLAIN_SELECT);
-    throw toRefusal(error, canonical);
   }
 }

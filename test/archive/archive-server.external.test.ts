@@ -8,7 +8,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ArchiveServerOptions } from '../../src/archive/archive-server.ts';
+import type { ArchiveServerOptions } from '../../src/archive/server-runner.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { openServerEngine, type ServerEngine } from '../../src/engine/server.ts';
 import { dropKey } from '../../src/ledger/layout.ts';

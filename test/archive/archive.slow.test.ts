@@ -7,13 +7,11 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
-import { compressors } from 'hyparquet-compressors';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
-import { formatManifest, manifestSchema, signManifest } from '../../src/ledger/manifest.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import { readS3Access } from '../../src/store/s3-client.ts';
@@ -109,13 +107,6 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     await place?.remove();
   });
 
-  test('has the dataset under its own name, and chooses its files as well', async () => {
-    const both = 'SELECT count() AS n, sum(size) AS s FROM';
-    const where = "WHERE date = '2026-11-16'";
-    const { rows, cost } = await archive.rows(`${both} trades ${where}`);
-    expect([rows, cost.files]).toEqual([(await archive.rows(`${both} RawOptionTrades ${where}`)).rows, 1]);
-  });
-
   test.each([
     ["date = '2026-11-16'", 1],
     ["date IN ('2026-11-16', '2026-11-17')", 2],
@@ -131,6 +122,15 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
   ])('chooses files by typed dates: WHERE %s', async (condition, files) => {
     const { rows, cost } = await typed.rows(`SELECT count() AS n, sum(size) AS s FROM trades WHERE ${condition}`);
     expect([Number(rows[0]?.['n']) > 0, cost.files]).toEqual([files > 0, files]);
+  });
+
+  test('reads the dates of every day if midnight passes meanwhile', async () => {
+    const read = async () => (await typed.rows('SELECT count() FROM trades WHERE date < today() - 36500')).coverage;
+    expect((await read()).dates).toEqual([]);
+    let days = 0;
+    const now = vi.spyOn(systemClock, 'now').mockImplementation(() => Date.UTC(2026, 10, 19 + days++));
+    const { dates } = await read().finally(() => now.mockRestore());
+    expect(dates).toEqual([...SMALL, LARGE.date]);
   });
 
   test.each([
@@ -256,43 +256,9 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     }
   });
 
-  test('writes Parquet, Arrow, CSV and a bounded table', async () => {
-    const sql =
-      "SELECT id, date, size, price, iv, market_cap FROM RawOptionTrades WHERE date = '2026-11-16' ORDER BY id";
-    const { rows } = await archive.rows(sql);
-    const parquet = await archive.bytes(sql, 'parquet');
-    const path = join(await mkdtemp(join(tmpdir(), 'flowdrop-out-')), 'x.parquet');
-    await (await import('node:fs/promises')).writeFile(path, parquet);
-    expect(await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors })).toEqual(rows);
-    await rm(join(path, '..'), { recursive: true });
-    const { tableFromIPC } = await import('apache-arrow');
-    const arrow = tableFromIPC(await archive.bytes(sql, 'arrow'));
-    expect(arrow.toArray().map((row) => ({ ...row.toJSON() }))).toEqual(rows);
-    const csv = (await archive.bytes(sql, 'csv')).toString('utf8').trim().split('\n');
-    expect([csv.length, csv[0]]).toEqual([SMALL_ROWS + 1, '"id","date","size","price","iv","market_cap"']);
-    const table = JSON.parse((await archive.bytes('SELECT id FROM RawOptionTrades', 'table')).toString('utf8'));
-    expect(table.data).toHaveLength(1_001);
-  });
-
   test('a result is not bounded', async () => {
     const lines = (await archive.bytes('SELECT id FROM RawOptionTrades', 'csv')).toString('utf8').trim().split('\n');
     expect(lines).toHaveLength(1 + LARGE.rows + SMALL.length * SMALL_ROWS);
-  });
-
-  test('a statement that is given up ends at once, with its process', async () => {
-    const controller = new AbortController();
-    const own = await openTestArchive(place.store, place.access, 'trades', { signal: controller.signal });
-    try {
-      const asked = own.rows(
-        'SELECT count() FROM RawOptionTrades AS a CROSS JOIN RawOptionTrades AS b WHERE a.size * b.oi % 7 = 3',
-      );
-      const started = performance.now();
-      controller.abort(new Error('SIGINT'));
-      await expect(asked).rejects.toMatchObject({ kind: 'interrupted' });
-      expect(performance.now() - started).toBeLessThan(10_000);
-    } finally {
-      await own.stop();
-    }
   });
 });
 
@@ -331,27 +297,6 @@ describe('what is wrong with the drops', () => {
   test('is no matter to a query that cannot touch it', async () => {
     const { rows } = await archive.rows("SELECT count() AS n FROM RawOptionTrades WHERE date > '2026-11-18'");
     expect(rows).toEqual([{ n: 50 }]);
-  });
-
-  test('rows that are no trades are refused', async () => {
-    const key = manifestKey('trades', '2026-11-19');
-    const kept = await place.store.get(key);
-    if (kept === undefined) throw new Error('there is no manifest');
-    const manifest = manifestSchema.parse(JSON.parse(Buffer.from(kept).toString()));
-    const schema = manifest.schema.filter(({ name }) => name !== 'id');
-    await place.store.put(key, { bytes: formatManifest(signManifest({ ...manifest, schema })) });
-    const own = await openTestArchive(place.store, place.access, 'trades');
-    try {
-      await expect(own.rows('SELECT count() FROM RawOptionTrades')).rejects.toMatchObject({
-        code: 'NO_TRADES',
-        kind: 'usage',
-        message: "the drops of trades are not single trades, so they are not the API's tables",
-        hint: 'Read them by their name: FROM trades.',
-      });
-    } finally {
-      await own.stop();
-      await place.store.put(key, { bytes: kept });
-    }
   });
 
   test('hides no other table, and is told in the list of them, for which each dataset is listed once', async () => {

@@ -133,6 +133,7 @@ describe('a dataset of another kind than trades', () => {
     try {
       await expect(own.rows('SELECT count() FROM RawOptionTrades')).rejects.toMatchObject({
         code: 'NO_TRADES',
+        message: "the drops of option-chain are not single trades, so they are not the API's tables",
         hint: 'Read them by their name: FROM option_chain.',
       });
       await expect(own.rows('SELECT count() FROM option_chain_summary')).rejects.toMatchObject({ code: 'NO_SUMMARY' });

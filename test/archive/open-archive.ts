@@ -4,22 +4,22 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type Archive,
-  type ArchiveAnswer,
-  describeWorkers,
-  openArchive,
-  type ReadCost,
-} from '../../src/archive/archive.ts';
+import { type ArchiveAnswer, describeWorkers, openArchive } from '../../src/archive/archive.ts';
 import type { AnswerTypes } from '../../src/archive/archive-column.ts';
-import type { ArchiveServerOptions } from '../../src/archive/archive-server.ts';
 import type { Coverage } from '../../src/archive/coverage.ts';
+import type { ReadCost } from '../../src/archive/embedded-runner.ts';
 import type { OutputFormat } from '../../src/archive/output-format.ts';
+import type { ArchiveServerOptions } from '../../src/archive/server-runner.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import type { Store, StoreAccess } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
-export interface TestArchive extends Archive {
+export interface TestArchive {
+  query(request: {
+    readonly sql: string;
+    readonly format: OutputFormat;
+    readonly path: string;
+  }): Promise<ArchiveAnswer>;
   /** The answer's rows, and what is told beside them. */
   rows(sql: string): Promise<RowsAnswer>;
   /** The answer's bytes. */
@@ -63,28 +63,28 @@ export async function openTestArchive(
   const close = async () => await (await workers).close();
   const archive = await openArchive({
     store,
-    access,
+    readAccess: async () => access,
     datasets: [dataset, ...(given.others ?? [])],
     trades: dataset,
     types: given.types ?? 'typed',
-    lastSession: given.lastSession ?? '2026-11-19',
     folder,
-    maxMemoryBytes: MAX_MEMORY_BYTES,
     server: given.server,
-    signal: given.signal ?? new AbortController().signal,
-    workers,
   }).catch(async (error: unknown) => {
     await close();
     throw error;
   });
+  const { lastSession = '2026-11-19', signal = new AbortController().signal } = given;
+  const query: TestArchive['query'] = async (request) =>
+    await archive.query(await workers, { ...request, lastSession, maxMemoryBytes: MAX_MEMORY_BYTES, signal });
   const answer = async (sql: string, format: OutputFormat) => {
     const path = join(folder, randomUUID());
-    const told = await archive.query({ sql, format, path });
+    const told = await query({ sql, format, path });
     const bytes = await readFile(path);
     await rm(path);
     return { ...told, bytes };
   };
-  return Object.assign(archive, {
+  return {
+    query,
     rows: async (sql: string) => {
       const { bytes, coverage: coverages, ...told } = await answer(sql, 'json');
       const rows = JSON.parse(bytes.toString('utf8')) as readonly Row[]; // The shape of the format.
@@ -95,5 +95,5 @@ export async function openTestArchive(
       await close();
       await rm(folder, { recursive: true, force: true });
     },
-  });
+  };
 }

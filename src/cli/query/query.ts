@@ -41,7 +41,7 @@ export async function query(cli: Cli, { argument, options }: Call<'query'>) {
   const path = output.file?.temporary ?? join(folder, 'answer');
   // The engine's process starts while the store is opened and listed.
   const workers = openers.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
-  workers.catch(() => {}); // `openArchive` reports it, unless something else failed before.
+  workers.catch(() => {}); // The query reports it, unless something else failed before.
   try {
     const store = await openers.openStore(place.to);
     try {
@@ -49,21 +49,24 @@ export async function query(cli: Cli, { argument, options }: Call<'query'>) {
       const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
       const archive = await openArchive({
         store,
-        access: await openers.readAccess(place.to),
+        readAccess: () => openers.readAccess(place.to),
         datasets: await listReadable(store, place),
         trades: place.trades,
         types: apiTypes ? 'api' : 'typed',
         // The API has no such column.
         families: apiTypes ? undefined : place.families,
-        lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
         calendar,
         folder,
+        server,
+      });
+      const answer = await archive.query(await workers, {
+        sql,
+        format: output.format,
+        path,
+        lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
         maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
         signal,
-        server,
-        workers,
       });
-      const answer = await archive.query({ sql, format: output.format, path });
       await declareTimes(output.format, path, answer.columns, signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
       await deliver(cli, output, path, answer);

@@ -8,13 +8,14 @@ import { pipeline } from 'node:stream/promises';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import { type EngineSettings, formatSettings, quoteIdentifier } from '../engine/literal.ts';
+import type { PooledEngine } from '../engine/pool.ts';
 import { isTooOld, keepKnown, readCapabilities, type ServerEngine } from '../engine/server.ts';
 import { listSubqueryNames, listTokens } from '../guard/canonical-text.ts';
 import type { StoreAccess } from '../store/store.ts';
 import { nameServerFiles } from './drop-files.ts';
-import { describeFormat, type OutputFormat, READ_SETTINGS } from './output-format.ts';
+import { type EmbeddedRunner, listNamed, MAX_VIEW_BYTES } from './embedded-runner.ts';
+import { type AnswerFile, describeFormat, isBinary, READ_SETTINGS } from './output-format.ts';
 import { assertSize } from './sealed.ts';
-import { listNamed, MAX_VIEW_BYTES } from './statement-views.ts';
 import type { OpenTable } from './tables.ts';
 
 export interface ArchiveServerOptions {
@@ -43,9 +44,14 @@ const BESIDE = { settings: { max_query_size: MAX_VIEW_BYTES } };
 
 /**
  * `files` is how the server reads the store's. `rows` runs one query for a small result.
+ * @param here fails over a wrong statement first, in the caller's words
  * @throws Fault `ENGINE_NEEDS_S3`, `ARCHIVE_LOCATION_INVALID` (usage), `SERVER_TOO_OLD`, `ENGINE_UNREACHABLE`
  */
-export async function openArchiveServer(access: StoreAccess, { engine, collection, cluster }: ArchiveServerOptions) {
+export async function openServerRunner(
+  access: StoreAccess,
+  { engine: server, collection, cluster }: ArchiveServerOptions,
+  here: EmbeddedRunner,
+) {
   if (access.kind !== 's3') {
     throw new Fault('ENGINE_NEEDS_S3', `a server cannot read ${access.path}, which is a directory of this machine`, {
       kind: 'usage',
@@ -56,7 +62,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   const files = nameServerFiles(access, collection, cluster);
   /** Where the objects of the store are, as a named collection states it. */
   const url = `'${bucketUrl}/${prefix === '' ? '' : `${prefix}/`}'`;
-  const known = await answerOf(readCapabilities(engine));
+  const known = await answerOf(readCapabilities(server));
   const lacking = NEEDED_SETTINGS.filter((name) => !known.settings.has(name));
   if (lacking.length > 0) {
     throw new Fault('SERVER_TOO_OLD', `the server has ClickHouse ${known.version}, without ${lacking[0]}`, {
@@ -70,8 +76,8 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
   }
   const withSettings = (sql: string, settings: EngineSettings = {}) =>
     `${sql} ${formatSettings(keepKnown({ ...READ_SETTINGS, ...OWN_SETTINGS, ...settings }, known))}`;
-  const rows = async <Row extends object>(sql: string) => await answerOf(engine.rows<Row>(withSettings(sql), BESIDE));
-  return { files, rows, assertFiles, write };
+  const rows = async <Row extends object>(sql: string) => await answerOf(server.rows<Row>(withSettings(sql), BESIDE));
+  return { files, rows, write };
 
   /** Waits for the server. @throws Fault, EngineFault in words that help the caller */
   async function answerOf<T>(asked: Promise<T>): Promise<T> {
@@ -110,10 +116,14 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
     }
   }
 
-  /** Writes the answer to a file that does not exist yet. */
-  async function write(sql: string, format: OutputFormat, path: string, signal: AbortSignal): Promise<void> {
+  /** Writes the answer over narrowed tables. @throws EngineFault; Fault, `NAME_TAKEN` (usage) among others */
+  async function write(engine: PooledEngine, text: string, tables: readonly OpenTable[], file: AnswerFile) {
+    const { format, path, signal } = file;
+    const columns = await here.describeAnswer(engine, text, tables);
+    const sql = nameTables(text, tables);
+    await assertFiles(tables);
     const { name, settings } = describeFormat(format);
-    const stream = await answerOf(engine.stream(withSettings(sql, settings), name, { ...BESIDE, signal }));
+    const stream = await answerOf(server.stream(withSettings(sql, settings), name, { ...BESIDE, signal }));
     try {
       await pipeline(stream, createWriteStream(path, { flags: 'wx' }), { signal });
     } catch (error) {
@@ -122,6 +132,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
         hint: 'Make room, or name another place with --out.',
       });
     }
+    return { columns: isBinary(format) ? columns : [], cost: undefined };
   }
 }
 
@@ -129,7 +140,7 @@ export async function openArchiveServer(access: StoreAccess, { engine, collectio
  * The statement with the rows of its tables in it, because a server has no views of ours.
  * @param sql as the guard admitted it @throws Fault `NAME_TAKEN` (usage)
  */
-export function nameTables(sql: string, tables: readonly OpenTable[]): string {
+function nameTables(sql: string, tables: readonly OpenTable[]): string {
   const tokens = listTokens(sql);
   const own = new Set(listSubqueryNames(tokens));
   const read = tables.filter(({ reads }) => reads.length > 0);

@@ -1,19 +1,27 @@
 /**
- * What an engine process needs for a statement over the archive: a database with empty tables, in which the statement is
- * resolved, and one with the views that it runs over. Invariant: what is left of an earlier statement is used again only
- * where it is exactly what this one needs; a process that was replaced has nothing left. A view shows the columns that
- * the statement can name, and the files that it can touch.
+ * Resolves statements over the archive in an engine process of this machine, and runs them there. A process has a database
+ * with empty tables, in which statements are resolved, and one with the views that they run over. Invariant: what is left
+ * of an earlier statement is used again only where it is exactly what this one needs; a process that was replaced has
+ * nothing left. A view shows the columns that the statement can name, and the files that it can touch.
  */
 import { randomBytes } from 'node:crypto';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
-import { quoteIdentifier } from '../engine/literal.ts';
+import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
 import { toRefusal } from '../guard/refusal.ts';
 import type { ArchiveColumn } from './archive-column.ts';
-import { type AnswerColumn, readAnswerColumns } from './output-format.ts';
+import {
+  type AnswerColumn,
+  type AnswerFile,
+  describeStatement,
+  isBinary,
+  READ_SETTINGS,
+  readAnswerColumns,
+} from './output-format.ts';
 import { readAll, resolveReads, type TableRead } from './reads.ts';
 import { FAMILY, type OpenTable } from './tables.ts';
+import { describeProbe } from './top-rows.ts';
 
 /** What an engine process has. */
 interface Prepared {
@@ -25,15 +33,22 @@ interface Prepared {
 
 /** A view names the path of each date. The caller's statement has a limit of its own, in the guard. */
 export const MAX_VIEW_BYTES = 1_000_000_000;
-/** Statements whose answer depends on the day. */
-export const NAMES_DAY = /\b(today|yesterday)\b/i;
+/** The engine's counters of what it reads. They are per process, which runs one statement at a time. */
+const EVENTS = {
+  rowGroups: 'ParquetReadRowGroups',
+  /** Skipped because of statistics or bloom filters. */
+  prunedRowGroups: 'ParquetPrunedRowGroups',
+  s3Bytes: 'ReadBufferFromS3Bytes',
+  files: 'EngineFileLikeReadFiles',
+} as const;
 
-export class StatementViews {
+/** What the engine read for an answer. */
+export type ReadCost = Readonly<Record<keyof typeof EVENTS, number>>;
+
+export class EmbeddedRunner {
   /** With unguessable names: one to resolve statements in, one to run them in. */
   readonly databases: readonly [string, string];
-  readonly #prepared = new WeakMap<object, Prepared>();
-  /** By statement and tables. */
-  readonly #reads = new Remembered<readonly TableRead[]>();
+  readonly #states = new WeakMap<object, Prepared>();
 
   constructor() {
     const suffix = () => randomBytes(12).toString('hex');
@@ -41,8 +56,8 @@ export class StatementViews {
   }
 
   /** Creates the databases in an engine process, once. @throws EngineFault */
-  async prepare(engine: PooledEngine): Promise<Prepared> {
-    const known = this.#prepared.get(engine.state);
+  async #prepare(engine: PooledEngine): Promise<Prepared> {
+    const known = this.#states.get(engine.state);
     if (known !== undefined) return known;
     // Types without a zone take the zone when a view is made. The date of a file's path is a LowCardinality date while
     // it is parsed.
@@ -51,26 +66,18 @@ export class StatementViews {
     // In memory, because the views of an S3 store contain its credentials.
     for (const name of this.databases) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
     const prepared: Prepared = { current: undefined, made: new Map() };
-    this.#prepared.set(engine.state, prepared);
+    this.#states.set(engine.state, prepared);
     return prepared;
   }
 
   /**
    * Finds what the statement reads. The newest manifest lists the columns. If the statement does not resolve with these,
-   * it may name a column of older dates, so all manifests are read; `note` is given their dates before.
+   * it may name a column of older dates, so all manifests are read.
    */
-  async resolve(
-    engine: PooledEngine,
-    admitted: string,
-    tables: readonly OpenTable[],
-    note: (dates: readonly string[]) => void = () => {},
-  ): Promise<readonly TableRead[]> {
+  async resolve(engine: PooledEngine, admitted: string, tables: readonly OpenTable[]): Promise<readonly TableRead[]> {
     const newest = await this.#resolveWith(engine, admitted, tables);
     if (newest !== undefined) return newest;
-    for (const table of tables) {
-      note(table.dates);
-      await table.describeAll();
-    }
+    for (const table of tables) await table.describeAll();
     return (await this.#resolveWith(engine, admitted, tables)) ?? readAll(tables);
   }
 
@@ -84,6 +91,17 @@ export class StatementViews {
       `CREATE VIEW ${quoteIdentifier(table.name)} AS ${table.describeRows(isNamed, bound)}`;
     const views = tables.map((table) => [table.name, table.reads.length > 0 ? describe(table) : undefined] as const);
     await this.#make(engine, this.databases[1], new Map(views));
+  }
+
+  /** Writes the answer over narrowed tables. @throws EngineFault; Fault `DROP_DAMAGED` */
+  async write(engine: PooledEngine, admitted: string, tables: readonly OpenTable[], file: AnswerFile) {
+    const before = await readCost(engine);
+    await this.show(engine, admitted, tables);
+    const bound = await findBound(engine, admitted, tables, file);
+    if (bound !== undefined) await this.show(engine, admitted, tables, bound);
+    const columns = isBinary(file.format) ? await readAnswerColumns(engine, admitted) : [];
+    await engine.command(describeStatement(admitted, file));
+    return { columns, cost: await readCost(engine, before) };
   }
 
   /** The columns of the answer, by empty tables with the columns of the views. @throws EngineFault if the statement is wrong */
@@ -111,14 +129,8 @@ export class StatementViews {
       return { name: table.name, columns: columns.map(({ name }) => name), isDated };
     });
     const empty = tables.map((table) => describeEmptyTable(table, table.columns()));
-    const key = JSON.stringify([admitted, empty, readable]);
-    const known = this.#reads.get(key);
-    if (known !== undefined) return known;
     await this.#make(engine, this.databases[0], new Map(empty));
-    const reads = await resolveReads(engine, admitted, readable);
-    // Of one that names the day, the reads are others tomorrow.
-    if (reads !== undefined && !NAMES_DAY.test(admitted)) this.#reads.set(key, reads);
-    return reads;
+    return await resolveReads(engine, admitted, readable);
   }
 
   /** Makes tables or views by their statements in a database, then the current one; none: there is no such table. */
@@ -127,7 +139,7 @@ export class StatementViews {
     database: string,
     statements: ReadonlyMap<string, string | undefined>,
   ): Promise<void> {
-    const prepared = await this.prepare(engine);
+    const prepared = await this.#prepare(engine);
     if (prepared.current !== database) {
       prepared.current = undefined;
       await engine.command(`USE ${database}`);
@@ -148,6 +160,39 @@ export class StatementViews {
       prepared.made.set(key, statement);
     }
   }
+}
+
+/** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
+async function findBound(
+  engine: PooledEngine,
+  admitted: string,
+  tables: readonly OpenTable[],
+  { limits }: AnswerFile,
+): Promise<string | undefined> {
+  const table = tables.find(({ reads }) => reads[0]?.top !== undefined);
+  const top = table?.reads[0]?.top;
+  const column = table?.columns().find(({ name }) => name === top?.column);
+  const probe = top && column && describeProbe(admitted, top, column);
+  if (probe === undefined) return undefined;
+  try {
+    const settings = formatSettings({ ...READ_SETTINGS, ...limits });
+    const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe.sql} ${settings}`);
+    return found?.rows === top?.count ? probe.describeBound(found?.bound ?? '') : undefined;
+  } catch (error) {
+    // Then the statement itself fails, and says why.
+    if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
+    throw error;
+  }
+}
+
+/** Reads the totals since the process started, less those of `before`. */
+async function readCost(engine: PooledEngine, before?: ReadCost): Promise<ReadCost | undefined> {
+  const sums = Object.entries(EVENTS).map(
+    ([name, event]) =>
+      `sumIf(toFloat64(value), event = '${event}') - ${before?.[name as keyof ReadCost] ?? 0} AS ${name}`,
+  );
+  const [cost] = await engine.rows<ReadCost>(`SELECT ${sums.join(', ')} FROM system.events`);
+  return cost;
 }
 
 /** An empty table with the same columns, to resolve statements against; it is never read. */
@@ -177,28 +222,4 @@ function isAllColumns(tokens: readonly SqlToken[], index: number): boolean {
   const before = tokens[index - 1]?.text ?? '';
   if (before === '(') return tokens[index - 2]?.text.toLowerCase() !== 'count';
   return ['SELECT', 'DISTINCT', ',', '.', '['].includes(before);
-}
-
-/** A desk asks the same again and again. */
-const MAX_RESULTS = 256;
-/** Longer keys are not remembered, so that all of it stays small. */
-const MAX_KEY_CHARACTERS = 16_384;
-
-/** The last few results of short keys. Invariant: bounded; what was used longest ago is forgotten first. */
-export class Remembered<Result extends object | string> {
-  readonly #results = new Map<string, Result>();
-
-  get(key: string): Result | undefined {
-    const known = this.#results.get(key);
-    if (known !== undefined) this.set(key, known);
-    return known;
-  }
-
-  set(key: string, result: Result): void {
-    if (key.length > MAX_KEY_CHARACTERS) return;
-    this.#results.delete(key);
-    this.#results.set(key, result);
-    const [oldest = key] = this.#results.keys();
-    if (this.#results.size > MAX_RESULTS) this.#results.delete(oldest);
-  }
 }
