@@ -309,7 +309,7 @@ async function sendAll(turn: MailingLease, outgoing: readonly Outgoing[], result
 }
 
 /** @param retry number of the retry, from 1 @param random in [0, 1), for the jitter */
-export function backoffMs(retry: number, random: () => number): number {
+function backoffMs(retry: number, random: () => number): number {
   return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
 }
 

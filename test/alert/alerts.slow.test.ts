@@ -2,9 +2,7 @@
  * Alerts from the end of a run to those who read them: a real mail server, a real HTTP receiver, a store in a directory,
  * a clock that is moved. Which causes there are: `causes.test.ts`; whole commands: `command.slow.test.ts`.
  */
-import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -12,48 +10,44 @@ import { alertOperators } from '../../src/alert/alerts.ts';
 import type { Notice } from '../../src/alert/notice.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { Fault } from '../../src/core/errors.ts';
-import type { Job } from '../../src/job/job.ts';
-import { parseJob } from '../../src/job/parse.ts';
+import { describeUnsealed } from '../../src/ledger/condition-file.ts';
 import { alertsPrefix, conditionKey } from '../../src/ledger/layout.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { createWebhook } from '../../src/mail/webhook.ts';
 import type { RunEnv } from '../../src/run/run.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
-import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
-import { ALERT_NOW, createDelivery, createFailure, createOutcome, createResult } from '../support/alerts.ts';
+import {
+  ALERT_NOW,
+  createAlertJob,
+  createDelivery,
+  createFailure,
+  createOutcome,
+  createResult,
+} from '../support/alerts.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { faultStore } from '../support/fault-store.ts';
 import { REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
-import { listKeys, readText } from '../support/store-keys.ts';
+import { listKeys, pickNewest, readText } from '../support/store-keys.ts';
 
 const OPS = 'ops@example.com';
 const SECOND = 'Second@Example.com';
 
 let smtp: SmtpReceiver;
-/** Recipients that the mail server does not take at present. */
-const refused = new Set<string>();
 let receiver: WebhookReceiver;
 beforeAll(async () => {
-  smtp = await startSmtpReceiver({
-    onRcptTo: ({ address }, _session, done) => done(refused.has(address) ? buildReply(451, 'later') : null),
-  });
-  receiver = await startWebhookReceiver();
+  [smtp, receiver] = await Promise.all([startSmtpReceiver(), startWebhookReceiver()]);
 });
 afterAll(async () => {
   await smtp.close();
   await receiver.close();
 });
 
-function createJob(alerts: string, reports = ''): Job {
-  return parseJob(
-    'nightly.yaml',
-    `name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n${alerts}\n${reports}`,
-  );
-}
-const both = createJob(`alerts: {to: [${OPS}, ${SECOND}]}`, 'reports: [{template: flow, to: [desk@example.com]}]');
+const both = createAlertJob(`alerts: {to: [${OPS}, ${SECOND}]}\nreports: [{template: flow, to: [desk@example.com]}]`);
 
 const missing = createOutcome({
   result: createResult({ conditions: { '2026-11-18': 'missing', '2026-11-20': 'available' } }),
@@ -62,29 +56,21 @@ const sealed = createOutcome({
   result: createResult({ conditions: { '2026-11-18': 'available', '2026-11-20': 'available' } }),
 });
 
+const { folder: makeFolder } = useCleanups();
 let folder: string;
 let store: Store;
 let clock: FakeClock;
 let mailsBefore: number;
 let postsBefore: number;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-alerts-'));
-  store = await openDirectoryStore(join(folder, `store-${randomUUID()}`));
+  folder = await makeFolder();
+  store = await openDirectoryStore(join(folder, 'store'));
   clock = createFakeClock();
   mailsBefore = smtp.messages.length;
   postsBefore = receiver.posts.length;
 });
-afterEach(async () => {
-  refused.clear();
-  await store?.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(async () => await store.close());
 
-/** The newest version of what is remembered. */
-const readMemory = async () => {
-  const newest = (await listKeys(store)).filter((key) => key.startsWith(alertsPrefix('nightly'))).length;
-  return (await readText(store, `${alertsPrefix('nightly')}${newest}.json`)) ?? '';
-};
 const posts = () => receiver.posts.slice(postsBefore);
 const documents = () => posts().map(({ body }) => JSON.parse(body) as Notice);
 const mails = async () =>
@@ -121,9 +107,9 @@ describe('a cause', () => {
 
   it('of a job that tells nobody costs nothing', async () => {
     const counting = faultStore(store);
-    const silent = createJob('alerts: {webhook: false}');
+    const silent = createAlertJob('alerts: {webhook: false}');
     await alertOperators(createEnv({}, counting), silent, missing);
-    await alertOperators(createEnv({ openWebhook: async () => undefined }, counting), createJob(''), missing);
+    await alertOperators(createEnv({ openWebhook: async () => undefined }, counting), createAlertJob(), missing);
     expect(counting.calls).toEqual([]);
     expect(posts()).toEqual([]);
   });
@@ -161,7 +147,8 @@ describe('a cause', () => {
   it('is kept with who was sent it when, in the shape that the documentation gives', async () => {
     await alertOperators(createEnv(), both, missing);
     const at = new Date(clock.now()).toISOString();
-    expect(JSON.parse(await readMemory())).toEqual({
+    const [newest = ''] = pickNewest(await listKeys(store));
+    expect(JSON.parse((await readText(store, newest)) ?? '')).toEqual({
       version: 1,
       job: 'nightly',
       alerts: {
@@ -178,15 +165,8 @@ describe('a cause', () => {
   });
 
   it('that an API without an answer hides is found by the calendar: a gap 48 hours before its loss, then the loss', async () => {
-    const entry = (date: string, condition: string) => ({
-      date,
-      condition,
-      last_modified_date: null,
-      revision: null,
-      rows: null,
-      size: null,
-    });
-    const known = [entry('2026-11-05', 'available'), entry('2026-11-06', 'pending')];
+    const pending = describeUnsealed('2026-11-06', 'pending');
+    const known = [{ ...pending, date: '2026-11-05', condition: 'available' }, pending];
     await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(known)) });
     const down = createOutcome({
       ...{ result: undefined, deliveries: undefined },
@@ -195,7 +175,7 @@ describe('a cause', () => {
     const expiryMs = Date.parse('2026-11-21T14:30:00Z');
     const runAt = async (nowMs: number) => {
       clock.advance(nowMs - clock.now());
-      await alertOperators(createEnv(), createJob(`alerts: {to: [${OPS}]}`), down);
+      await alertOperators(createEnv(), createAlertJob(`alerts: {to: [${OPS}]}`), down);
     };
     await runAt(expiryMs - 49 * 3_600_000);
     await runAt(expiryMs - 47 * 3_600_000);

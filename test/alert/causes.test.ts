@@ -1,6 +1,6 @@
 /**
  * Which causes a run gives operators, with which identity, and when a cause is over: the pure part, case by case. What is
- * remembered and delivered: `alerts-state.test.ts`, `alerts.slow.test.ts`.
+ * remembered and delivered: `outbox.test.ts`, `alerts.slow.test.ts`.
  */
 
 import { describe, expect, it } from 'vitest';

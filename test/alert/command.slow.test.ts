@@ -3,89 +3,61 @@
  * a real mail server and a real HTTP receiver. Every cause in detail: `causes.test.ts`.
  */
 import type { ChildProcess } from 'node:child_process';
-import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Notice } from '../../src/alert/notice.ts';
 import { addDays } from '../../src/calendar/wall-clock.ts';
-import { expiresAt, GAP_WARNING_MS } from '../../src/plan/dates.ts';
-import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
+import { describeUnsealed } from '../../src/ledger/condition-file.ts';
+import { buildReply } from '../mail/smtp-receiver.ts';
+import { answerWith, WEBHOOK_SECRET } from '../mail/webhook-receiver.ts';
 import { holdFrom } from '../support/fault-plan.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
-import { type Finished, flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { startService } from '../support/flowdrop.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
+import { AS_OF, useToldWorker } from './told-worker.ts';
 
-const AS_OF = '2026-11-20T23:00:00Z';
-const WRONG_KEY = 'cus_wrong_key_0815';
+const WRONG_KEY = { FLOWDROP_API_KEY: 'cus_wrong_key_0815' };
 /** Long enough to be a secret, as those of chat tools are. */
 const HOOK_PATH = '/services/T0000/B0000/token-4711-4711';
 const ALERTS = 'alerts: {to: [ops@example.com]}';
 
-let service: TestService;
-let smtp: SmtpReceiver;
-let receiver: WebhookReceiver;
 let refuseDesk = false;
-beforeAll(async () => {
-  [service, smtp, receiver] = await Promise.all([
-    startService(['--generate', '2', '--generate-rows', '300', '--as-of', AS_OF]),
-    startSmtpReceiver({
-      onRcptTo: ({ address }, _session, done) =>
-        done(refuseDesk && address === 'desk@example.com' ? buildReply(451, 'later') : null),
-    }),
-    startWebhookReceiver(),
-  ]);
-});
-afterAll(async () => {
-  await Promise.all([service.stop(), smtp.close(), receiver.close()]);
-});
-
-let cwd: string;
-let remove: () => Promise<void>;
-let mailsBefore: number;
-let postsBefore: number;
+const worker = useToldWorker(
+  (url) => ({
+    FLOWDROP_ALERT_WEBHOOK_URL: `${url}${HOOK_PATH}`,
+    FLOWDROP_ALERT_WEBHOOK_SECRET: WEBHOOK_SECRET,
+    // What cannot be mailed now is alerted now.
+    FLOWDROP_MAIL_RETRY_SECONDS: '0',
+  }),
+  {
+    onRcptTo: ({ address }, _session, done) =>
+      done(refuseDesk && address === 'desk@example.com' ? buildReply(451, 'later') : null),
+  },
+);
+const { posts, run, runKilled, writeJob } = worker;
 beforeEach(async () => {
-  ({ path: cwd, remove } = await makeFolder());
   await writeJob(ALERTS);
-  mailsBefore = smtp.messages.length;
-  postsBefore = receiver.posts.length;
   refuseDesk = false;
 });
-afterEach(async () => await remove());
 
-async function writeJob(rest: string): Promise<void> {
-  const base = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
-  await mkdir(join(cwd, 'jobs'), { recursive: true });
-  await writeFile(join(cwd, 'jobs', 'nightly.yaml'), `${base}${rest}\n`);
+/** What another worker knew of these dates. */
+async function noteConditions(...entries: readonly ReturnType<typeof describeUnsealed>[]): Promise<string> {
+  const dataset = join(worker.cwd, 'drops', '_flowdrop', 'trades');
+  await mkdir(dataset, { recursive: true });
+  await writeFile(join(dataset, 'condition.json'), JSON.stringify(entries));
+  return dataset;
 }
 
-async function run(
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  onStart?: (child: ChildProcess) => void,
-): Promise<Finished> {
-  return await flowdrop(args, {
-    ...{ cwd, ...(onStart ? { onStart } : {}) },
-    env: {
-      ...service.env,
-      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtp.port}?tls=none`,
-      FLOWDROP_ALERT_WEBHOOK_URL: `${receiver.url}${HOOK_PATH}`,
-      FLOWDROP_ALERT_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      // What cannot be mailed now is alerted now.
-      FLOWDROP_MAIL_RETRY_SECONDS: '0',
-      ...env,
-    },
-  });
-}
-
-const documents = () => receiver.posts.slice(postsBefore).map(({ body }) => JSON.parse(body) as Notice);
+const documents = () => posts().map(({ body }) => JSON.parse(body) as Notice);
 const sent = () =>
   documents().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
 /** Mails to operators. */
 const mails = async () =>
   await Promise.all(
-    smtp.messages
-      .slice(mailsBefore)
+    worker
+      .mails()
       .filter(({ to }) => to === 'ops@example.com')
       .map(async ({ source }) => await PostalMime.parse(source)),
   );
@@ -93,7 +65,7 @@ const mails = async () =>
 describe('a run', () => {
   it('whose key is refused tells it once, and once that it is accepted again', async () => {
     for (const _ of [1, 2]) {
-      const { code, stderr } = await run(['run', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY });
+      const { code, stderr } = await run(['run', 'nightly'], WRONG_KEY);
       expect(code).toBe(2);
       expect(stderr).toContain('UNAUTHORIZED');
     }
@@ -104,58 +76,27 @@ describe('a run', () => {
     const { code } = await run(['run', 'nightly']);
     expect(code).toBe(0);
     expect(sent().slice(1)).toEqual([[[], ['nightly/key-refused/UNAUTHORIZED']]]);
-    expect(receiver.posts.slice(postsBefore).every(({ isSigned }) => isSigned)).toBe(true);
+    expect(posts().every(({ isSigned }) => isSigned)).toBe(true);
     expect(await mails()).toHaveLength(2);
   });
 
-  it('shows the key, the address and the secret of the webhook nowhere', async () => {
-    receiver.answers.push(answerWith(403, {}, `${HOOK_PATH} ${WEBHOOK_SECRET}`));
-    const { stdout, stderr } = await run(['--debug', 'run', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY });
-    expect(stderr).toContain('alert-unsent');
-    const files = (await listFiles(cwd)).filter((name) => !name.includes('engine'));
-    const texts = await Promise.all(files.map((name) => readFile(join(cwd, name), 'utf8')));
-    const mailed = smtp.messages.slice(mailsBefore).map(({ source }) => source.toString());
-    const all = [
-      stdout,
-      stderr,
-      ...texts,
-      ...mailed,
-      ...receiver.posts.slice(postsBefore).map(({ body }) => body),
-    ].join();
-    for (const secret of [WRONG_KEY, HOOK_PATH, WEBHOOK_SECRET]) expect(all).not.toContain(secret);
-    expect(files).toContain('drops/_flowdrop/alerts/nightly/v1.json');
-  });
-
   it('that is killed when a post has left, before it is noted, is followed by one that repeats it under its identity', async () => {
-    let child: ChildProcess | undefined;
-    receiver.answers.push(() => void child?.kill('SIGKILL'));
-    const killed = await run(['run', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY }, (started) => {
-      child = started;
-    });
-    expect(killed.code).toBeNull();
-    for (const _ of [1, 2]) await run(['run', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY });
+    worker.receiver.answers.push(worker.kill);
+    await runKilled(['run', 'nightly'], WRONG_KEY);
+    for (const _ of [1, 2]) await run(['run', 'nightly'], WRONG_KEY);
     expect(documents()).toHaveLength(2);
     expect(new Set(documents().map(({ id }) => id)).size).toBe(1);
     // The mail had left and was noted before.
     expect(await mails()).toHaveLength(1);
   });
 
-  it('in which all is well tells nothing and writes nothing of it', async () => {
-    const { code } = await run(['run', 'nightly']);
-    expect(code).toBe(0);
-    expect(sent()).toEqual([]);
-    expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('_flowdrop/alerts'))).toEqual([]);
-  });
-
   it('that finds a date missing tells it, and a backfill that seals the date tells that it is over', async () => {
     expect((await run(['run', 'nightly'])).code).toBe(0);
+    // All is well: nothing is told, and nothing of it is written.
+    expect(sent()).toEqual([]);
+    expect(await readdir(join(worker.cwd, 'drops', '_flowdrop'))).not.toContain('alerts');
     // The archive says that the job knew an earlier session, of which the source has no rows.
-    await writeFile(
-      join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
-      JSON.stringify([
-        { date: '2026-11-18', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
-      ]),
-    );
+    await noteConditions(describeUnsealed('2026-11-18', 'pending'));
     expect((await run(['run', 'nightly'])).code).toBe(3);
     // A known gap is no failure.
     expect((await run(['run', 'nightly'])).code).toBe(0);
@@ -189,19 +130,19 @@ describe('a run', () => {
   });
 
   it('whose store cannot be opened is alerted once, remembered on this machine', async () => {
-    await writeFile(join(cwd, 'drops'), 'a file where the store should be');
+    await writeFile(join(worker.cwd, 'drops'), 'a file where the store should be');
     for (const _ of [1, 2]) expect((await run(['run', 'nightly'])).code).toBe(1);
     expect(sent()).toMatchObject([[[expect.stringContaining('nightly/run-failed/')], []]]);
-    await rm(join(cwd, 'drops'));
+    await rm(join(worker.cwd, 'drops'));
     expect((await run(['run', 'nightly'])).code).toBe(0);
     expect(sent().slice(1)).toMatchObject([[[], [expect.stringContaining('nightly/run-failed/')]]]);
   });
 
   it('that is stopped tells nothing', async () => {
-    const gate = await startFaultProxy(service.url, holdFrom(1));
+    const gate = await startFaultProxy(worker.service.url, holdFrom(1));
     try {
-      const stop = (child: ChildProcess) => void gate.untilHeld().then(() => child.kill('SIGINT'));
-      expect((await run(['run', 'nightly'], { FLOWDROP_API_URL: gate.url }, stop)).code).toBe(130);
+      const onStart = (child: ChildProcess) => void gate.untilHeld().then(() => child.kill('SIGINT'));
+      expect((await run(['run', 'nightly'], { FLOWDROP_API_URL: gate.url }, { onStart })).code).toBe(130);
       expect(sent()).toEqual([]);
     } finally {
       await gate.close();
@@ -210,7 +151,8 @@ describe('a run', () => {
 
   it('with a wrong address of the webhook still mails, and does not repeat the address', async () => {
     const { code, stderr } = await run(['run', 'nightly'], {
-      ...{ FLOWDROP_API_KEY: WRONG_KEY, FLOWDROP_ALERT_WEBHOOK_URL: 'hooks.example.com/token-4711' },
+      ...WRONG_KEY,
+      FLOWDROP_ALERT_WEBHOOK_URL: 'hooks.example.com/token-4711',
     });
     expect(code).toBe(2);
     expect(stderr).toContain('FLOWDROP_ALERT_WEBHOOK_URL is not an address');
@@ -219,13 +161,13 @@ describe('a run', () => {
   });
 
   it('reads the webhook from files as well', async () => {
-    await writeFile(join(cwd, 'hook'), `${receiver.url}${HOOK_PATH}\n`);
-    await writeFile(join(cwd, 'secret'), `${WEBHOOK_SECRET}\n`);
+    await writeFile(join(worker.cwd, 'hook'), `${worker.receiver.url}${HOOK_PATH}\n`);
+    await writeFile(join(worker.cwd, 'secret'), `${WEBHOOK_SECRET}\n`);
     await run(['run', 'nightly'], {
-      ...{ FLOWDROP_API_KEY: WRONG_KEY, FLOWDROP_ALERT_WEBHOOK_URL: '', FLOWDROP_ALERT_WEBHOOK_SECRET: '' },
+      ...{ ...WRONG_KEY, FLOWDROP_ALERT_WEBHOOK_URL: '', FLOWDROP_ALERT_WEBHOOK_SECRET: '' },
       ...{ FLOWDROP_ALERT_WEBHOOK_URL_FILE: 'hook', FLOWDROP_ALERT_WEBHOOK_SECRET_FILE: 'secret' },
     });
-    expect(receiver.posts.slice(postsBefore)).toMatchObject([{ path: HOOK_PATH, isSigned: true }]);
+    expect(posts()).toMatchObject([{ path: HOOK_PATH, isSigned: true }]);
   });
 });
 
@@ -242,35 +184,14 @@ describe('flowdrop alert', () => {
     expect(sent()).toEqual([]);
   });
 
-  it('tells once of a gap that expires within two days', async () => {
-    // The last session that the lookback still holds for less than 48 hours, by the clock of this machine.
-    const today = new Date().toISOString().slice(0, 10);
-    const dates = Array.from({ length: 20 }, (_, age) => addDays(today, -age));
-    const soon = dates.find((date) => {
-      const leftMs = expiresAt(date) - Date.now();
-      const isWeekday = ![0, 6].includes(new Date(`${date}T12:00:00Z`).getUTCDay());
-      return isWeekday && leftMs > 600_000 && leftMs < GAP_WARNING_MS;
-    });
-    const entry = (date: string) => ({
-      date,
-      condition: 'pending',
-      last_modified_date: null,
-      revision: null,
-      rows: null,
-      size: null,
-    });
-    // It may be a holiday: the override makes it a session.
-    await writeFile(join(cwd, 'calendar.yaml'), soon ? `open: [${soon}]\n` : '{}\n');
-    await mkdir(join(cwd, 'drops', '_flowdrop', 'trades'), { recursive: true });
-    await writeFile(
-      join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
-      JSON.stringify([entry(soon ?? addDays(today, -10))]),
-    );
-    const env = { FLOWDROP_CALENDAR_FILE: 'calendar.yaml' };
+  it('tells once of a gap that expires within two days, by the calendar of the settings', async () => {
+    // A Saturday. It begins to expire at the opening of Sunday the 22nd.
+    await noteConditions(describeUnsealed('2026-11-07', 'pending'));
+    await writeFile(join(worker.cwd, 'calendar.yaml'), 'open: [2026-11-07]\n');
+    const clock = await createMovedClock(worker.cwd, Date.parse(AS_OF));
+    const env = { ...clock.env, FLOWDROP_CALENDAR_FILE: 'calendar.yaml' };
     for (const _ of [1, 2]) expect((await run(['alert', 'nightly'], env)).code).toBe(0);
-    // On a weekend no weekday may be about to expire; the other date has five days.
-    expect(documents()).toHaveLength(soon ? 1 : 0);
-    if (soon) expect(sent()[0]?.[0]).toContain(`nightly/gap-expires-soon/${soon}`);
+    expect(sent()).toEqual([[['nightly/gap-expires-soon/2026-11-07'], []]]);
   });
 
   it('tells that a run died, with its id, once, and the next run that ends tells that it is over', async () => {
@@ -305,16 +226,14 @@ describe('flowdrop alert', () => {
   });
 
   it('ends with 1 when an alert is unsent, and the next one sends only that', async () => {
-    const mails = smtp.messages.length;
-    receiver.answers.push(answerWith(403));
+    worker.receiver.answers.push(answerWith(403));
     const first = await run(['alert', 'nightly', '--died', 'killed']);
     expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining('Not alerted webhook') });
     expect((await run(['alert', 'nightly'])).code).toBe(0);
-    expect(smtp.messages.length - mails).toBe(1);
-    expect(documents()).toHaveLength(2);
+    expect([(await mails()).length, documents().length]).toEqual([1, 2]);
     // The next one has nothing left to send.
     expect((await run(['alert', 'nightly'])).code).toBe(0);
-    expect([smtp.messages.length - mails, documents().length]).toEqual([1, 2]);
+    expect([(await mails()).length, documents().length]).toEqual([1, 2]);
   });
 
   it('says that an alert was written to the outbox where no mail server is set, and not that it was sent', async () => {
@@ -329,7 +248,6 @@ describe('flowdrop alert', () => {
     expect(stderr).not.toContain('alert sent to ops@example.com');
   });
 
-  const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null };
   it.each([
     // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.
     ['condition.json', 'ELOOP', (path: string) => symlink(path, path)],
@@ -338,13 +256,10 @@ describe('flowdrop alert', () => {
   ] as const)(
     'ends with 1 when the store opens and its %s cannot be read (%s), and tells what it can',
     async (name, reason, breakIt) => {
-      const dataset = join(cwd, 'drops', '_flowdrop', 'trades');
-      await mkdir(dataset, { recursive: true });
-      const condition = join(dataset, 'condition.json');
       // Dates since a week ago are open, so that it is asked which of them are sealed.
       const date = addDays(new Date().toISOString().slice(0, 10), -7);
-      await writeFile(condition, JSON.stringify([{ date, ...pending }]));
-      if (name === 'condition.json') await rm(condition);
+      const dataset = await noteConditions(describeUnsealed(date, 'pending'));
+      await rm(join(dataset, name), { force: true });
       await breakIt(join(dataset, name));
       const first = await run(['--json', 'alert', 'nightly', '--died', 'killed']);
       expect(JSON.parse(first.stdout)).toMatchObject({

@@ -2,102 +2,52 @@
  * Events as programs receive them: `flowdrop run`, `backfill` and `alert` in processes of their own, against the real
  * service, a real mail server and a real HTTP receiver that fails, sleeps, or kills the run.
  */
-import type { ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CloudEvent } from '../../src/alert/outbox.ts';
-import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
-import { type Finished, flowdrop, makeFolder, readJson, startService, type TestService } from '../support/flowdrop.ts';
+import { describeUnsealed } from '../../src/ledger/condition-file.ts';
+import { answerWith, WEBHOOK_SECRET } from '../mail/webhook-receiver.ts';
+import { readJson, startService, type TestService } from '../support/flowdrop.ts';
+import { AS_OF, useToldWorker } from './told-worker.ts';
 
-const AS_OF = '2026-11-20T23:00:00Z';
 const DATES = ['2026-11-19', '2026-11-20'] as const;
 /** Long enough to be a secret. */
 const HOOK_PATH = '/events/token-4711-4711';
 const SEALED = DATES.map((date) => `trades/${date}/r1/drop.sealed`);
 const REPORTED = expect.stringMatching(/^trades\/2026-11-20\/r1\/nightly\/flow-[0-9a-f]{8}\/report\.sent$/) as string;
 
-let service: TestService;
-/** The same dates with other rows. */
-let changed: TestService;
-let smtp: SmtpReceiver;
-let receiver: WebhookReceiver;
 /** Called when the mail server has a message. */
 let onMail = () => {};
-beforeAll(async () => {
-  const start = async (rows: string) =>
-    await startService(['--generate', '2', '--generate-rows', rows, '--as-of', AS_OF]);
-  [service, changed, smtp, receiver] = await Promise.all([
-    start('300'),
-    start('310'),
-    startSmtpReceiver({
-      onRcptTo: (_address, _session, done) => {
-        onMail();
-        done(null);
-      },
-    }),
-    startWebhookReceiver(),
-  ]);
-});
-afterAll(async () => {
-  await Promise.all([service.stop(), changed.stop(), smtp.close(), receiver.close()]);
-});
-
-let cwd: string;
-let remove: () => Promise<void>;
-let postsBefore: number;
-let child: ChildProcess | undefined;
-beforeEach(async () => {
-  ({ path: cwd, remove } = await makeFolder());
-  await writeJob('reports: [{template: flow, to: [desk@example.com]}]');
-  postsBefore = receiver.posts.length;
-});
-afterEach(async () => {
-  onMail = () => {};
-  receiver.answers.length = 0;
-  await remove();
-});
-
-async function writeJob(rest: string): Promise<void> {
-  const base = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
-  await mkdir(join(cwd, 'jobs'), { recursive: true });
-  await writeFile(join(cwd, 'jobs', 'nightly.yaml'), `${base}${rest}\n`);
-}
-
-async function run(
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  onStart?: (started: ChildProcess) => void,
-): Promise<Finished> {
-  return await flowdrop(args, {
-    cwd,
-    ...(onStart ? { onStart } : {}),
-    env: {
-      ...service.env,
-      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtp.port}?tls=none`,
-      FLOWDROP_EVENTS_URL: `${receiver.url}${HOOK_PATH}`,
-      FLOWDROP_EVENTS_SECRET: WEBHOOK_SECRET,
-      ...env,
+const worker = useToldWorker(
+  (url) => ({ FLOWDROP_EVENTS_URL: `${url}${HOOK_PATH}`, FLOWDROP_EVENTS_SECRET: WEBHOOK_SECRET }),
+  {
+    onRcptTo: (_address, _session, done) => {
+      onMail();
+      done(null);
     },
-  });
-}
+  },
+);
+const { kill, posts, run, runKilled, writeJob } = worker;
+/** The same dates with other rows. */
+let changed: TestService;
+beforeAll(async () => {
+  changed = await startService(['--generate', '2', '--generate-rows', '310', '--as-of', AS_OF]);
+});
+afterAll(async () => await changed.stop());
+beforeEach(async () => await writeJob('reports: [{template: flow, to: [desk@example.com]}]'));
+afterEach(() => {
+  onMail = () => {};
+});
 
-/** Of which `child` is the process, to be killed. */
-const runKilled = async (args: readonly string[]) =>
-  await run(args, {}, (started) => {
-    child = started;
-  });
-
-const posts = () => receiver.posts.slice(postsBefore);
 const events = () => posts().map(({ body }) => JSON.parse(body) as CloudEvent);
 const ids = () => events().map(({ id }) => id);
 const readOwed = async () =>
   (JSON.parse((await run(['--json', 'status', 'nightly'])).stdout) as { readonly owed_events: unknown }[])[0]
     ?.owed_events;
-const conditionFile = () => join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json');
+const conditionFile = () => join(worker.cwd, 'drops', '_flowdrop', 'trades', 'condition.json');
 
 describe('events', () => {
   it('of sealed dates and of the sent report are posted once, in order, as CloudEvents with the facts of the manifest', async () => {
@@ -111,9 +61,9 @@ describe('events', () => {
       expect(body).not.toMatch(/desk@example\.com|token-4711|webhook-secret/);
     }
     const [first, , report] = events();
-    const store = await readJson<{ id: string }>(join(cwd, 'drops'), '_flowdrop/store.json');
+    const store = await readJson<{ id: string }>(join(worker.cwd, 'drops'), '_flowdrop/store.json');
     const manifest = await readJson<{ sealed_at: string; rows: number; files: { size: number }[] }>(
-      join(cwd, 'drops'),
+      join(worker.cwd, 'drops'),
       '_flowdrop/trades/session=2026-11-19/manifest.json',
     );
     const object = first?.data['object'];
@@ -154,15 +104,7 @@ describe('events', () => {
     }
     // A date that another worker has seen before it expired.
     const known = await readJson<object[]>(conditionFile());
-    const gap = {
-      date: '2026-11-05',
-      condition: 'pending',
-      last_modified_date: null,
-      revision: null,
-      rows: null,
-      size: null,
-    };
-    await writeFile(conditionFile(), JSON.stringify([gap, ...known]));
+    await writeFile(conditionFile(), JSON.stringify([describeUnsealed('2026-11-05', 'pending'), ...known]));
     for (const _ of [1, 2]) await run(['run', 'nightly', '--no-report']);
     expect(events().slice(2)).toMatchObject([
       { id: 'trades/2026-11-05/r0/date.lost', type: 'date.lost', data: { condition: 'expired', date: '2026-11-05' } },
@@ -193,7 +135,7 @@ describe('events', () => {
     expect(status.stdout).toMatch(/^not posted: 3 events, the oldest \d+ (?:s|min|h|days) ago: .*127\.0\.0\.1:1/m);
     expect(status.stdout).toContain('`flowdrop alert nightly`');
     expect(status.stdout).not.toContain('token-4711');
-    receiver.answers.push((response) => setTimeout(() => response.destroy(), 500).unref(), answerWith(500));
+    worker.receiver.answers.push((response) => setTimeout(() => response.destroy(), 500).unref(), answerWith(500));
     expect((await run(['alert', 'nightly'])).stdout).toBe('Posted events: 3\n');
     expect(ids()).toEqual([SEALED[0], SEALED[0], ...SEALED, REPORTED]);
     expect(new Set(posts().map(({ body }) => body)).size).toBe(3);
@@ -202,7 +144,7 @@ describe('events', () => {
   });
 
   it('that the receiver refuses do not hold back the others', async () => {
-    receiver.answers.push(answerWith(422, {}, `${HOOK_PATH} ${WEBHOOK_SECRET}`));
+    worker.receiver.answers.push(answerWith(422, {}, `${HOOK_PATH} ${WEBHOOK_SECRET}`));
     const { stderr } = await run(['run', 'nightly']);
     expect(stderr).toContain('HTTP 422');
     for (const secret of [HOOK_PATH, WEBHOOK_SECRET]) expect(stderr).not.toContain(secret);
@@ -212,8 +154,8 @@ describe('events', () => {
   });
 
   it('of a run that was killed between the seal and the event are posted by the next one', async () => {
-    onMail = () => void child?.kill('SIGKILL');
-    expect((await runKilled(['run', 'nightly'])).code).toBeNull();
+    onMail = kill;
+    await runKilled(['run', 'nightly']);
     onMail = () => {};
     expect(ids()).toEqual([]);
     expect((await run(['run', 'nightly'])).code).toBe(0);
@@ -221,15 +163,15 @@ describe('events', () => {
   });
 
   it('that left a run before it was killed are repeated under the same id', async () => {
-    receiver.answers.push(() => void child?.kill('SIGKILL'));
-    expect((await runKilled(['run', 'nightly'])).code).toBeNull();
+    worker.receiver.answers.push(kill);
+    await runKilled(['run', 'nightly']);
     expect((await run(['run', 'nightly'])).code).toBe(0);
     expect(ids()).toEqual([SEALED[0], ...SEALED, REPORTED]);
     expect(posts()[1]?.body).toBe(posts()[0]?.body);
   });
 
   it('of two machines on one store have the same ids and sources', async () => {
-    const second = join(cwd, 'second-state');
+    const second = join(worker.cwd, 'second-state');
     const runs = [run(['run', 'nightly']), run(['run', 'nightly'], { FLOWDROP_STATE_DIR: second })];
     for (const { code, stderr } of await Promise.all(runs)) expect(code, stderr).toBe(0);
     await run(['run', 'nightly']);
@@ -253,7 +195,7 @@ describe('the summary of a report', () => {
   it('is posted once to its own address, with its numbers, link and picture, and not what was mailed before', async () => {
     // Mailed before anybody wanted its summary.
     expect((await run(['run', 'nightly'], NO_EVENTS_URL)).code).toBe(0);
-    await writePosted(`${receiver.url}/desk`);
+    await writePosted(`${worker.receiver.url}/desk`);
     const again = ['backfill', 'nightly', '--all', '--from', DATES[1], '--to', DATES[1]];
     expect((await run(again, { ...changed.env, ...NO_EVENTS_URL })).code).toBe(0);
     const { code, stderr } = await run(['report', 'nightly'], { ...PUBLIC, ...NO_EVENTS_URL });
@@ -286,28 +228,23 @@ describe('the summary of a report', () => {
     expect((await run(['run', 'nightly'])).code).toBe(0);
     expect(ids()).toEqual([...SEALED, REPORTED]);
     expect(await readOwed()).toMatchObject({ count: 1, reason: expect.stringContaining('127.0.0.1:1') });
-    await writePosted(`${receiver.url}/desk`);
-    receiver.answers.push((response) => response.destroy(), answerWith(500));
+    await writePosted(`${worker.receiver.url}/desk`);
+    worker.receiver.answers.push((response) => response.destroy(), answerWith(500));
     expect((await run(['alert', 'nightly'])).stdout).toContain('Posted events: 1');
     expect(ids().slice(3)).toEqual([POSTED, POSTED, POSTED]);
-    expect(
-      new Set(
-        posts()
-          .slice(3)
-          .map(({ body }) => body),
-      ).size,
-    ).toBe(1);
+    const [, , , ...summaries] = posts();
+    expect(new Set(summaries.map(({ body }) => body)).size).toBe(1);
     expect(await readOwed()).toBeNull();
   });
 
   it('is owed if it is refused, or if the run is killed while it posts; one that nobody wants any more is dropped', async () => {
     await writePosted('events', 'events: []');
-    receiver.answers.push(answerWith(422));
+    worker.receiver.answers.push(answerWith(422));
     expect((await run(['run', 'nightly'])).code).toBe(0);
     expect(ids()).toEqual([POSTED]);
-    receiver.answers.push(() => void child?.kill('SIGKILL'));
-    expect((await runKilled(['alert', 'nightly'])).code).toBeNull();
-    receiver.answers.push(answerWith(422));
+    worker.receiver.answers.push(kill);
+    await runKilled(['alert', 'nightly']);
+    worker.receiver.answers.push(answerWith(422));
     expect((await run(['alert', 'nightly'])).stdout).toMatch(/^Not posted: 1: .*HTTP 422/m);
     expect(new Set(posts().map(({ body }) => body)).size).toBe(1);
     expect(posts()).toHaveLength(3);

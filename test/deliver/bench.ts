@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime, { type Email } from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
-import { RENEWAL_MS } from '../../src/deliver/receipt.ts';
+import { RENEWAL_MS, type Receipt } from '../../src/deliver/receipt.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -21,6 +21,7 @@ import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { createSilentLog } from '../support/log.ts';
 import { makePlainTemplates } from '../support/plain-templates.ts';
+import { listKeys, pickNewest, readText } from '../support/store-keys.ts';
 
 export interface DeliveryBench {
   readonly engine: Engine;
@@ -33,6 +34,8 @@ export interface DeliveryBench {
   arrived(): Promise<readonly string[]>;
   /** Everything that arrived, in full. */
   mails(): Promise<readonly (Email & { readonly recipient: string })[]>;
+  /** What the newest receipt of the date has of each recipient. */
+  statuses(date: string): Promise<Readonly<Record<string, string>>>;
   close(): Promise<void>;
 }
 
@@ -40,12 +43,13 @@ export interface DeliveryBench {
 export async function openDeliveryBench(
   options: SMTPServerOptions = {},
   tls: 'required' | 'none' = 'none',
+  isAnswered?: (to: string) => boolean,
 ): Promise<DeliveryBench> {
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-deliver-'));
   const engine = await openEmbeddedEngine();
   const templatesDir = await makePlainTemplates(join(folder, 'templates'));
   const store = await openDirectoryStore(join(folder, 'store'));
-  const receiver = await startSmtpReceiver(options);
+  const receiver = await startSmtpReceiver(options, isAnswered);
   const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${receiver.port}?tls=${tls}`, timeoutMs: 2_000 });
   const clock = createFakeClock({ waiting: [RENEWAL_MS] });
   let seen = 0;
@@ -54,18 +58,24 @@ export async function openDeliveryBench(
       receiver.messages.map(async ({ to, source }) => ({ ...(await PostalMime.parse(source)), recipient: to })),
     );
   return {
-    ...{ engine, store, receiver, clock, mails },
+    engine,
+    store,
+    receiver,
+    clock,
+    mails,
     context: (worker = 'worker') => ({
       runId: 'run-1',
       ledger: new Ledger(store, 'trades'),
-      ...{ engine, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
-      ...{
-        redact: (text: string) => text,
-        onEvent: () => undefined,
-        state: openJobState(join(folder, worker), 'nightly'),
-        history: new RunHistory(join(folder, worker), 'nightly'),
-        version: '1',
-      },
+      engine,
+      mailer,
+      clock,
+      mailFrom: 'flow@example.com',
+      log: createSilentLog(),
+      redact: (text: string) => text,
+      onEvent: () => undefined,
+      state: openJobState(join(folder, worker), 'nightly'),
+      history: new RunHistory(join(folder, worker), 'nightly'),
+      version: '1',
       templatesDir,
       publicUrl: undefined,
     }),
@@ -73,6 +83,14 @@ export async function openDeliveryBench(
       const fresh = (await mails()).slice(seen);
       seen += fresh.length;
       return fresh.map(({ recipient, subject }) => `${recipient} ${subject}`);
+    },
+    async statuses(date) {
+      const keys = pickNewest(await listKeys(store, '_flowdrop/reports/'));
+      const receipts = await Promise.all(
+        keys.map(async (key) => JSON.parse((await readText(store, key)) ?? '{}') as Receipt),
+      );
+      const { recipients = {} } = receipts.find((receipt) => receipt.date === date) ?? {};
+      return Object.fromEntries(Object.entries(recipients).map(([to, { status }]) => [to, status]));
     },
     async close() {
       await mailer.close();

@@ -155,22 +155,6 @@ describe('a look', () => {
     expect(listed).toEqual(PLACEHOLDER_NAMES);
   });
 
-  it('is read beside the job file, and its shades are named', async () => {
-    const { reports, cwd } = await writeReports(`template: flow, ${TO}, logo: logo.svg, accent: "#FFB000"`);
-    await expect(checkLooks(reports, TEMPLATES)).rejects.toMatchObject({
-      code: 'LOGO_INVALID',
-      message: expect.stringContaining(`${join(cwd, 'logo.svg')}: the logo cannot be read: ENOENT`),
-    });
-    await writeFile(join(cwd, 'logo.svg'), createSvgLogo());
-    expect(await checkLooks(reports, TEMPLATES)).toEqual([
-      'accent #FFB000 is shown as #9e6d00 on white, so that it can be read',
-    ]);
-    await writeFile(join(cwd, 'logo.svg'), Buffer.alloc(600_000));
-    await expect(checkLooks(reports, TEMPLATES)).rejects.toThrow(
-      'the logo has 600000 bytes; at most 500000 are allowed',
-    );
-  });
-
   it('that names a folder of templates that is not there is refused', async () => {
     const { reports } = await writeReports(`template: flow, ${TO}, templates: nowhere`);
     await expect(checkLooks(reports, TEMPLATES)).rejects.toMatchObject({ code: 'TEMPLATE_INVALID', kind: 'usage' });

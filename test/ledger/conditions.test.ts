@@ -1,13 +1,9 @@
 /**
- * Conditions of a dataset over many runs: what is written to `condition.json`, what it remembers for a
- * worker with an empty disk, and that lost updates heal. The arithmetic of dates is in `test/plan`.
+ * Conditions of a dataset over many runs: what is written to `condition.json`, what it remembers for a worker with an empty
+ * disk, and that lost updates heal. The arithmetic of dates is in `test/plan`, losses over whole runs are in
+ * `test/flow/backfill.slow.test.ts`, jobs with a condition of their own in `test/flow/empty-dates.slow.test.ts`.
  */
-import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { listSessions } from '../../src/calendar/session.ts';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/wall-clock.ts';
 import type { ExportPlan } from '../../src/export/date-source.ts';
 import { conditionKey, dropKey, manifestKey } from '../../src/ledger/layout.ts';
@@ -17,8 +13,8 @@ import { type Conditions, findShortfall, noteRows, updateConditions } from '../.
 import { computeLookback, expiresAt, listSettled } from '../../src/plan/dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { faultStore } from '../support/fault-store.ts';
-import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
 import { readText } from '../support/store-keys.ts';
@@ -28,17 +24,9 @@ const DAY_MS = 86_400_000;
 /** Friday evening in New York. */
 const NOW = Date.parse('2026-11-21T01:00:00Z');
 const job = createJob();
-const filtered = parseSqlJob(
-  'some.yaml',
-  'name: some\nsource: {api: historical, where: "size > 5000"}\ndrop: {to: out, dataset: trades}\n',
-);
 
-let folder: string;
+const { folder } = useCleanups();
 let store: Store;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-conditions-'));
-});
-afterAll(async () => await rm(folder, { recursive: true, force: true }));
 
 async function seal(date: string, changes: Partial<ManifestDraft> & { revision?: number } = {}): Promise<void> {
   const { revision = 1, ...draft } = changes;
@@ -54,12 +42,7 @@ interface Night {
   readonly nowMs?: number;
   /** Dates that the source has no rows of the job of. */
   readonly empty?: readonly string[];
-  /** Of these, dates with rows that do not meet the job's filter. */
-  readonly unmatched?: readonly string[];
   readonly range?: DateRange;
-  readonly of?: typeof job;
-  /** Dates with rows on the disk. */
-  readonly staged?: readonly string[];
 }
 
 /** The end of a run with an empty disk: what it finds out, and what it says is lost and missing. */
@@ -76,12 +59,11 @@ async function run(
   const plan: ExportPlan = {
     lookback,
     empty,
-    unmatched: new Set(night.unmatched),
     held: [],
     dates: dates.map((date) => ({ date, counts: [], rows: 1, pages: 1, expiresAtMs: expiresAt(date) })),
   };
   const found = await updateConditions(new Ledger(store, job.drop.dataset), createSilentLog(), plan, {
-    staged: night.staged ?? [],
+    staged: [],
     range: night.range,
   });
   return { ...found, ...findShortfall(found, lookback.clipped, night.range) };
@@ -93,7 +75,7 @@ const said = async () => Object.fromEntries((await document()).map(({ date, cond
 
 describe('condition.json', () => {
   beforeEach(async () => {
-    store = await openDirectoryStore(join(folder, `store-${randomUUID()}`));
+    store = await openDirectoryStore(await folder());
   });
   afterEach(async () => await store.close());
 
@@ -103,28 +85,14 @@ describe('condition.json', () => {
     await run({ empty: ['2026-11-17'] });
     const text = (await readText(store, conditionKey('trades'))) ?? '';
     expect(text.split('\n').filter((line) => line.includes('"date"'))).toHaveLength(15 - 4);
+    const sealed = (date: string) => ({ date, last_modified_date: date, size: 1, beside: {} });
+    const nothing = { last_modified_date: null, revision: null, rows: null, size: null };
     expect((await document()).slice(-5)).toEqual([
-      {
-        date: '2026-11-16',
-        condition: 'available',
-        last_modified_date: '2026-11-16',
-        revision: 1,
-        rows: 42,
-        size: 1,
-        beside: {},
-      },
-      { date: '2026-11-17', condition: 'missing', last_modified_date: null, revision: null, rows: null, size: null },
-      {
-        date: '2026-11-18',
-        condition: 'degraded',
-        last_modified_date: '2026-11-18',
-        revision: 2,
-        rows: 7,
-        size: 1,
-        beside: {},
-      },
-      { date: '2026-11-19', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
-      { date: '2026-11-20', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
+      { ...sealed('2026-11-16'), condition: 'available', revision: 1, rows: 42 },
+      { ...nothing, date: '2026-11-17', condition: 'missing' },
+      { ...sealed('2026-11-18'), condition: 'degraded', revision: 2, rows: 7 },
+      { ...nothing, date: '2026-11-19', condition: 'pending' },
+      { ...nothing, date: '2026-11-20', condition: 'pending' },
     ]);
   });
 
@@ -140,15 +108,6 @@ describe('condition.json', () => {
     await run();
     const sealed = [dropKey('trades', '2026-11-19'), manifestKey('trades', '2026-11-19')];
     expect(puts()).toEqual([...sealed, conditionKey('trades')].map((key) => `put ${key}`));
-  });
-
-  it('tells the loss of a date that has rows on this disk, when nothing was ever sealed', async () => {
-    const late = { nowMs: NOW + 20 * DAY_MS, empty: listSessions('2026-11-20', '2026-12-31') };
-    expect((await run(late)).lost).toEqual([]);
-    // Also where the job has a filter: nobody looked at the dates after it while they could be fetched.
-    const lost = ['2026-11-20', '2026-11-23', '2026-11-24', '2026-11-25'];
-    expect((await run({ ...late, staged: ['2026-11-20'], of: filtered })).lost).toEqual(lost);
-    expect((await run({ ...late, staged: ['2026-11-20'] })).conditions.get('2026-11-20')).toBe('expired');
   });
 
   it('names the dates whose rows were counted before they are fetched, and keeps what it says of others', async () => {
@@ -176,18 +135,6 @@ describe('condition.json', () => {
       ...before,
       expect.objectContaining({ date: '2026-11-23', condition: 'pending' }),
     ]);
-  });
-
-  it('tells a loss once, and remembers it for a worker whose disk is empty', async () => {
-    await run();
-    const first = await run({ nowMs: NOW + 6 * DAY_MS });
-    expect(first.lost).toEqual(listSessions('2026-11-06', '2026-11-11'));
-    const again = await run({ nowMs: NOW + 6 * DAY_MS });
-    expect(again.lost).toEqual([]);
-    expect((await said())['2026-11-06']).toBe('expired');
-    const later = await run({ nowMs: NOW + 60 * DAY_MS });
-    expect(later.conditions.get('2026-11-06')).toBe('expired');
-    expect(later.lost).not.toContain('2026-11-06');
   });
 
   it('keeps a session that never had rows as missing, and counts it as no loss', async () => {
@@ -271,16 +218,5 @@ describe('condition.json', () => {
     await store.put(manifestKey('trades', '2026-11-18'), { bytes: Buffer.from('{}') });
     await run();
     expect((await said())['2026-11-18']).toBe('degraded');
-  });
-
-  it('keeps sessions without rows that meet the job’s filter as empty, and counts them as no loss', async () => {
-    const empty = ['2026-11-10', '2026-11-17'];
-    await run({ of: filtered, empty, unmatched: empty });
-    expect((await said())['2026-11-17']).toBe('empty');
-    expect((await said())['2026-11-11']).toBe('pending');
-    const after = await run({ of: filtered, nowMs: NOW + 20 * DAY_MS });
-    expect(after.lost).toContain('2026-11-11');
-    expect(after.lost).not.toContain('2026-11-10');
-    expect((await said())['2026-11-10']).toBe('empty');
   });
 });

@@ -3,8 +3,7 @@
  * gives, one of which may die at any call. What a manifest says is tested in `test/export/seal-rows.slow.test.ts`.
  */
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { finishSealing } from '../../src/ledger/finish.ts';
@@ -22,6 +21,7 @@ import { hashManifest, type Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
 import { createDraft, parseManifest } from '../support/manifest.ts';
 import { createRandom } from '../support/random.ts';
@@ -34,11 +34,11 @@ const SEEDS = 30;
 /** About as many calls as publishing a revision has. */
 const CALLS = 45;
 
+const { folder: makeFolder } = useCleanups(afterEach);
 let folder: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-publish-'));
+  folder = await makeFolder();
 });
-afterEach(async () => await rm(folder, { recursive: true, force: true }));
 
 /** One of two workers: before each call it may let the other make some calls, up to all of them; it may die instead. */
 class Worker {
@@ -167,7 +167,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
 
     it('that another job sealed is refused, and stays as it is', async () => {
       const { manifest } = await publish(store, 'one');
-      const theirs = { ...createDraft({}), job_id: 'other' };
+      const theirs = createDraft({ job_id: 'other' });
       const path = join(folder, 'theirs.parquet');
       await writeFile(path, 'two');
       await expect(publishDrop(new Ledger(store, theirs.dataset), { drop: path }, theirs)).rejects.toMatchObject({
@@ -222,7 +222,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         expect(after?.revision).toBe((manifest?.revision ?? 0) + 1);
         await expectWhole(store, after);
         await finishSealing(ledger(), join(folder, 'scratch'), Date.now());
-        expect(await listKeys(store, `${'_flowdrop/sealing/trades/'}`)).toEqual([]);
+        expect(await listKeys(store, '_flowdrop/sealing/trades/')).toEqual([]);
       }
       expect([...outcomes].sort()).toEqual(['died 1', 'died 2', 'lived 2']);
     });

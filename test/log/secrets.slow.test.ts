@@ -6,11 +6,12 @@ import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRedactor, isSecretKey, maskByKey } from '../../src/core/redact.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, type WebhookReceiver } from '../mail/webhook-receiver.ts';
-import { flowdrop, listFiles, makeFolder, startService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { serveHttp } from '../support/http-server.ts';
 import { pickNewest } from '../support/store-keys.ts';
 
@@ -65,13 +66,12 @@ afterAll(async () => {
   await Promise.all([api.close(), smtp.close(), receiver.close()]);
 });
 
+const { folder } = useCleanups();
 let cwd: string;
-let remove: () => Promise<void>;
 beforeEach(async () => {
-  ({ path: cwd, remove } = await makeFolder());
+  cwd = await folder();
   await mkdir(join(cwd, 'jobs'));
 });
-afterEach(async () => await remove());
 
 const writeJob = async (source: string, to: string) =>
   await writeFile(
@@ -122,48 +122,32 @@ function findLeaks(all: string): readonly string[] {
 }
 
 describe('what a failing command leaves behind has no secret', () => {
+  const redisUrl = `redis://:${encodeURIComponent(SECRETS.redis)}@127.0.0.1:1/0`;
   it.each([
-    [
-      'a key that is refused by an answer that repeats it',
-      ['--debug', '--json', 'run', 'nightly'],
-      {},
-      'drops',
-      'UNAUTHORIZED',
-    ],
-    [
-      'a store that answers with the headers that it got',
-      ['--debug', '--json', 'run', 'nightly'],
-      {},
-      's3://bucket/x',
-      'STORE_FAILED',
-    ],
-    [
-      'a Redis that cannot be reached',
-      ['--debug', 'run', 'nightly'],
-      { FLOWDROP_REDIS_URL: `redis://:${encodeURIComponent(SECRETS.redis)}@127.0.0.1:1/0` },
-      'drops',
-      'PACE_REDIS_FAILED',
-    ],
+    ['a key that is refused by an answer that repeats it', '--json run', {}, 'drops', 'UNAUTHORIZED'],
+    ['a store that answers with the headers that it got', '--json run', {}, 's3://bucket/x', 'STORE_FAILED'],
+    ['a Redis that cannot be reached', 'run', { FLOWDROP_REDIS_URL: redisUrl }, 'drops', 'PACE_REDIS_FAILED'],
     [
       'an address of Redis that is none',
-      ['--debug', '--json', 'run', 'nightly'],
+      '--json run',
       { FLOWDROP_REDIS_URL: `redis//:${SECRETS.redis}@127.0.0.1` },
       'drops',
       'SETTING_INVALID',
     ],
     [
       'a secret file that cannot be read',
-      ['--debug', 'run', 'nightly'],
+      'run',
       { FLOWDROP_API_KEY: '', FLOWDROP_API_KEY_FILE: 'nowhere' },
       'drops',
       'SETTING_INVALID',
     ],
-    ['a mail server that repeats the login', ['--debug', 'doctor', 'nightly'], {}, 'drops', '535'],
-  ] as const)('after %s', async (_what, args, env, to, says) => {
+    ['a mail server that repeats the login', 'doctor', {}, 'drops', '535'],
+  ] as const)('after %s', async (_what, command, env, to, says) => {
     await writeJob('{api: historical}', to);
-    const { all, code } = await leave(args, env);
+    const { all, code } = await leave(['--debug', ...command.split(' '), 'nightly'], env);
     expect(code).not.toBe(0);
     expect(all).toContain(says);
+    if (command !== 'doctor') expect(all).toContain('alert-unsent');
     expect(findLeaks(all)).toEqual([]);
   });
 

@@ -1,18 +1,16 @@
-/** Mail into a directory. The message itself is tested in `message.external.test.ts`. */
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+/** Mail into a directory. The message itself is tested in `message.test.ts`. */
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { embedImages, openOutboxMailer } from '../../src/mail/message.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { buildMessage, PIXEL } from './fixture.ts';
 
+const { folder } = useCleanups();
 let directory: string;
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'flowdrop-outbox-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true, force: true });
+  directory = await folder();
 });
 
 test('the outbox has the mail as .eml, and a page with its pictures in it', async () => {
@@ -41,10 +39,14 @@ test('sending the same Message-ID again leaves the same two files, byte for byte
   expect(await read()).toEqual(before);
 });
 
-test('an outbox that cannot be written is a fault', async () => {
-  await writeFile(join(directory, 'file'), '');
-  const mailer = openOutboxMailer({ directory: join(directory, 'file/outbox') });
-  await expect(mailer.send(buildMessage())).rejects.toMatchObject({ code: 'MAIL_FAILED', hint: expect.any(String) });
+test('an outbox that cannot be written is a fault, and a trial of it finds the file in its place', async () => {
+  const file = join(directory, 'file');
+  await writeFile(file, '');
+  for (const path of [file, join(file, 'below')]) {
+    const mailer = openOutboxMailer({ directory: path });
+    await expect(mailer.send(buildMessage())).rejects.toMatchObject({ code: 'MAIL_FAILED', hint: expect.any(String) });
+    await expect(mailer.verify()).rejects.toMatchObject({ code: 'MAIL_FAILED' });
+  }
 });
 
 test('a reference to a picture that is not in the mail is left as it is', () => {
@@ -65,11 +67,4 @@ test('a trial of the outbox makes nothing', async () => {
   expect(await openOutboxMailer({ directory: missing }).verify()).toContain(`${missing}, which the first mail creates`);
   expect(await openOutboxMailer({ directory }).verify()).toMatch(/is written to \S+$/);
   expect(await readdir(directory)).toEqual([]);
-});
-
-test('a trial of the outbox finds a file in its place', async () => {
-  const file = join(directory, 'file');
-  await writeFile(file, '');
-  for (const path of [file, join(file, 'below')])
-    await expect(openOutboxMailer({ directory: path }).verify()).rejects.toMatchObject({ code: 'MAIL_FAILED' });
 });

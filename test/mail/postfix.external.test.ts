@@ -1,14 +1,12 @@
 /**
  * Conversations with a real mail server, Debian's postfix, over STARTTLS, and what it delivered as Python's `email` reads it.
  * The certificate must be trusted to be used, so the product runs as a process of its own, with the authority that a user
- * would give it. A mail's inside in detail is in `message.external.test.ts`, servers that fail are in `smtp.test.ts`.
+ * would give it. A mail's inside in detail is in `message.test.ts`, servers that fail are in `smtp.test.ts`.
  */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
+import { flowdrop, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { type DeliveredMail, type PostfixServer, startPostfix } from '../support/postfix-server.ts';
 import { buildMessage } from './fixture.ts';
@@ -117,15 +115,6 @@ describe.skipIf(postfix.server === undefined)('through postfix', () => {
       expect(new Set(ids).size).toBe(2);
     });
 
-    test('the copy in the store is the message that arrived', async () => {
-      const files = await listFiles(join(cwd, 'drops', '_flowdrop', 'reports'));
-      const eml = files.find((name) => /rev=1\/report\.eml$/.test(name)) ?? '';
-      const copy = await readFile(join(cwd, 'drops', '_flowdrop', 'reports', eml), 'utf8');
-      const [mail] = mails.filter(({ recipient }) => recipient === 'desk@example.com');
-      const id = Object.fromEntries(mail?.headers ?? [])['Message-ID'];
-      expect(copy).toContain(id);
-    });
-
     test('a recipient outside FLOWDROP_MAIL_DOMAINS keeps everybody from being mailed, by name', async () => {
       const restricted = { ...env, NODE_EXTRA_CA_CERTS: server.caFile, FLOWDROP_MAIL_DOMAINS: 'example.org' };
       const refused = await flowdrop(['report', job, '--only', 'boss@example.com'], { cwd, env: restricted });
@@ -135,20 +124,10 @@ describe.skipIf(postfix.server === undefined)('through postfix', () => {
     });
   });
 
-  test('a recipient that it refuses for now may be tried again, one that it refuses for good may not', async () => {
+  test('a recipient that it refuses for now may be tried again', async () => {
     const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${server.port}` });
-    try {
-      const later = mailer.send(buildMessage({ to: 'later@example.com' }));
-      await expect(later).rejects.toMatchObject({
-        fate: 'later',
-        message: expect.stringContaining('come again later'),
-      });
-      expect(await mailer.send(buildMessage({ to: 'gone@example.com' }))).toEqual({
-        status: 'refused',
-        detail: expect.stringContaining('no such user'),
-      });
-    } finally {
-      await mailer.close();
-    }
+    const later = mailer.send(buildMessage({ to: 'later@example.com' }));
+    await expect(later).rejects.toMatchObject({ fate: 'later', message: expect.stringContaining('come again later') });
+    await mailer.close();
   });
 });

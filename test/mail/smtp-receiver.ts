@@ -13,7 +13,11 @@ export interface SmtpReceiver {
   close(): Promise<void>;
 }
 
-export async function startSmtpReceiver(options: SMTPServerOptions = {}): Promise<SmtpReceiver> {
+/** @param isAnswered called when a message is there whole: if it says no, nobody is told that it is */
+export async function startSmtpReceiver(
+  options: SMTPServerOptions = {},
+  isAnswered: (to: string) => boolean = () => true,
+): Promise<SmtpReceiver> {
   const messages: { to: string; source: Buffer; isEncrypted: boolean }[] = [];
   const server = new SMTPServer({
     authOptional: true,
@@ -25,7 +29,7 @@ export async function startSmtpReceiver(options: SMTPServerOptions = {}): Promis
       stream.on('end', () => {
         const to = session.envelope.rcptTo.map(({ address }) => address).join();
         messages.push({ to, source: Buffer.concat(chunks), isEncrypted: session.secure });
-        done(null, 'queued');
+        if (isAnswered(to)) done(null, 'queued');
       });
     },
     ...options,

@@ -4,24 +4,21 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { readSourceSql } from '../../src/run/job-sql.ts';
-import { makeFolder } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
 
 const GROUPS = 'SELECT symbol, toStartOfMinute(time) AS minute FROM RawOptionTrades WHERE {window}';
 
-let folder: Awaited<ReturnType<typeof makeFolder>>;
-beforeAll(async () => {
-  folder = await makeFolder();
-});
-afterAll(() => folder.remove());
+const { folder } = useCleanups();
 
 async function read(source: string, openEngine = () => openEmbeddedEngine()) {
-  const file = join(folder.path, 'x.yaml');
+  const cwd = await folder();
+  const file = join(cwd, 'x.yaml');
   await writeFile(file, `name: x\nsource:\n${source}drop: { to: out, dataset: x }\n`);
-  return (await readSourceSql({ openEngine }, await readJob(file, folder.path))).source;
+  return (await readSourceSql({ openEngine }, await readJob(file, cwd))).source;
 }
 
 test.each([

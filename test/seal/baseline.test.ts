@@ -1,6 +1,7 @@
 /**
  * Whether a day looks like the sessions before it: days that must be no alarm (noise, a half day, an expiration Friday, a
- * thin dataset), and one fault of the source at a time. Days are drawn at random, half hour by half hour.
+ * thin dataset), and one fault of the source at a time. Days are drawn at random, half hour by half hour. Where people are told, of a symbol whose
+ * file ends early: `test/flow/baseline.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
 import { isHalfDay, previousSessions, sessionCloseSecond } from '../../src/calendar/session.ts';
@@ -105,14 +106,6 @@ describe('a fault of the source', () => {
       const partial = changed(shape);
       return partial && { ...shape, ...partial };
     });
-
-  it('is a symbol that ends 43 minutes before the close', () => {
-    const day = change('SPY', ({ halfHours }) => ({
-      lastTrade: (15 * 60 + 32) * 60 + 7,
-      halfHours: halfHours.map((trades, index) => (index > 12 ? 0 : trades)),
-    }));
-    expect(saying(day)).toEqual(["SPY's last trade 15:32, 43 minutes before the close"]);
-  });
 
   it('is a symbol of 16:00 that ends at 15:40', () => {
     expect(saying(change('NVDA', () => ({ lastTrade: 15 * 3600 + 40 * 60 })))).toEqual([

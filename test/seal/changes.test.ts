@@ -1,13 +1,13 @@
 /** What a restatement changed, counted by the engine over two Parquet files, against a count made row by row here. */
 
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { parquetFile } from '../../src/engine/literal.ts';
 import { compareFiles, isUnchanged } from '../../src/seal/changes.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createRandom } from '../support/random.ts';
 
 interface Row {
@@ -16,16 +16,14 @@ interface Row {
   readonly price: number | null;
 }
 
+const { folder: makeFolder } = useCleanups();
 let folder: string;
 let engine: Engine;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-changes-'));
+  folder = await makeFolder();
   engine = await openEmbeddedEngine();
 });
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(async () => await engine.close());
 
 /** @param rows what is compared: more than there are make the comparison go in several passes */
 async function compare(before: readonly Row[], after: readonly Row[], key: readonly string[], rows = 1) {

@@ -4,8 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -17,11 +16,13 @@ import { withRepeatedIds } from '../../src/engine/repeated-ids.ts';
 import { countRepeats, countReplaced, countStaged, secondKey } from '../../src/stage/count.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { listStages } from '../../src/stage/stage-table.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createRandom } from '../support/random.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 
 const CHILD = fileURLToPath(new URL('stage-pages.ts', import.meta.url));
 const job = createJob();
+const { folder: makeFolder } = useCleanups();
 let folder: string;
 let engine: Engine;
 let stage: Stage;
@@ -36,13 +37,10 @@ function startChild(path: string): { child: ChildProcess; lines: AsyncIterableIt
 }
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-stage-'));
+  folder = await makeFolder();
 });
 
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(async () => await engine.close());
 
 // Before the engine of this process is opened: a process has one data path.
 describe('another process', () => {
@@ -235,30 +233,6 @@ describe('the stage of a date', () => {
     await stage.forget([windowAt(1)]);
     expect(await stage.extraFields()).toEqual(['extra']);
     expect(await engine.rows(`SELECT extra FROM ${stage.table}`)).toEqual([{ extra: 'kept' }]);
-  });
-
-  test('counts rows and distinct ids by second of the day', async () => {
-    const rows = [0, 1, 31, 32, 32].map((k) => createTrade(k, { updated_timestamp: String(1_700_000_000_000 + k) }));
-    await stage.put(windowAt(0), createPage(rows));
-    expect(await stage.count('time')).toEqual([
-      { second: 34_200, rows: 2, ids: 2, mark: 'sum 3400000000001' },
-      { second: 34_201, rows: 3, ids: 2, mark: 'sum 5100000000095' },
-    ]);
-  });
-
-  test('counts by symbol, and one symbol by second', async () => {
-    const rows = [0, 1, 31, 32].map((k) =>
-      createTrade(k, { symbol: k === 1 ? 'QQQ' : 'SPY', updated_timestamp: String(k) }),
-    );
-    await stage.put(windowAt(0), createPage(rows));
-    expect(await stage.count('symbol')).toEqual([
-      { symbol: 'QQQ', second: 0, rows: 1, ids: 1, mark: 'sum 1' },
-      { symbol: 'SPY', second: 0, rows: 3, ids: 3, mark: 'sum 63' },
-    ]);
-    expect(await stage.count('time', { symbol: 'SPY' })).toEqual([
-      { symbol: 'SPY', second: 34_200, rows: 1, ids: 1, mark: '0' },
-      { symbol: 'SPY', second: 34_201, rows: 2, ids: 2, mark: 'sum 63' },
-    ]);
   });
 
   test('counts the same in one pass and in many', async () => {

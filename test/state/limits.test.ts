@@ -1,20 +1,16 @@
 /** Limits of an API, when they are old: limits of a bad night must not be those of every night after it. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ApiLimits } from '../../src/state/limits.ts';
+import { useCleanups } from '../support/cleanups.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const DAY_MS = 86_400_000;
-let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-limits-'));
-});
-afterEach(async () => await rm(folder, { recursive: true, force: true }));
+const { folder } = useCleanups();
 
 async function loadAfter(days: number, changes: Partial<Pick<ApiLimits, 'rowLimit' | 'dayEdges'>>): Promise<ApiLimits> {
-  const path = join(folder, 'limits.json');
+  const path = join(await folder(), 'limits.json');
   await Object.assign(await new ApiLimits(path, NOW).load(), changes).save();
   return await new ApiLimits(path, NOW + days * DAY_MS).load();
 }
@@ -28,4 +24,10 @@ it('the row limit of an API that tells none is hoped to be the usual one after a
 it('windows without ends are tried again after a week: without them rows whose time is of another date are left out', async () => {
   expect(await loadAfter(1, { dayEdges: 'closed' })).toMatchObject({ dayEdges: 'closed' });
   expect(await loadAfter(8, { dayEdges: 'closed' })).toMatchObject({ dayEdges: 'open' });
+});
+
+it.each(['{"sinceMs":', '{"rowLimit":3}', '[]', ''])('a file of limits that holds %s counts as none', async (text) => {
+  const path = join(await folder(), 'limits.json');
+  await writeFile(path, text);
+  expect(await new ApiLimits(path, NOW).load()).toMatchObject({ rowLimit: 10_000, dayEdges: 'open' });
 });

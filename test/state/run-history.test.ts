@@ -7,23 +7,23 @@ import { once } from 'node:events';
 import { appendFile, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ppid } from 'node:process';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { readProcessStart } from '../../src/core/liveness.ts';
 import { createRunId } from '../../src/core/run-id.ts';
 import { createRunIndex, RunHistory } from '../../src/state/run-history.ts';
 import type { RunWindow } from '../../src/state/run-record.ts';
-import { makeFolder } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
 
 const NOW = Date.parse('2026-11-23T18:30:00Z');
 const DAY = 86_400_000;
 
-let folder: Awaited<ReturnType<typeof makeFolder>>;
+const { folder: makeFolder } = useCleanups();
+let folder: string;
 let history: RunHistory;
 beforeEach(async () => {
   folder = await makeFolder();
-  history = new RunHistory(folder.path, 'nightly');
+  history = new RunHistory(folder, 'nightly');
 });
-afterEach(async () => await folder.remove());
 
 const idAt = (atMs: number) => `${new Date(atMs).toISOString().replace(/[-:]|\.\d+/g, '')}-abc`;
 
@@ -55,17 +55,13 @@ describe('a run that is remembered', () => {
   it('has died when its process is gone, also if another process has its number now', async () => {
     const entry = await begin(idAt(NOW));
     const child = spawn('sleep', ['60']);
-    await history.write({
-      ...entry,
-      process: { pid: child.pid ?? 0, started: await readProcessStart(child.pid ?? 0) },
-    });
+    const { pid = 0 } = child;
+    const started = await readProcessStart(pid);
+    await history.write({ ...entry, process: { pid, started } });
     expect((await history.read(entry.id))?.outcome).toBeNull();
-    await history.write({ ...entry, process: { pid: child.pid ?? 0, started: '1' } });
+    await history.write({ ...entry, process: { pid, started: '1' } });
     expect((await history.read(entry.id))?.outcome).toBe('died');
-    await history.write({
-      ...entry,
-      process: { pid: child.pid ?? 0, started: await readProcessStart(child.pid ?? 0) },
-    });
+    await history.write({ ...entry, process: { pid, started } });
     child.kill('SIGKILL');
     await once(child, 'exit');
     expect(await history.read(entry.id)).toMatchObject({
@@ -114,14 +110,9 @@ describe('a run that is remembered', () => {
   it('has its windows, but for a line that was cut short', async () => {
     const entry = await begin(idAt(NOW));
     expect(await history.readWindows(entry)).toEqual([]);
-    const counts = { requests: 1, retries: 0, rate_limited: 0, splits: 0 };
     const window: RunWindow = {
-      at: entry.started_at,
-      kind: 'page',
-      date: '2026-11-20',
-      window: 'a',
-      rows: 7,
-      ...counts,
+      ...{ at: entry.started_at, kind: 'page', date: '2026-11-20', window: 'a', rows: 7 },
+      ...{ requests: 1, retries: 0, rate_limited: 0, splits: 0 },
     };
     await history.appendWindows(entry, [window, { ...window, rows: 8 }]);
     await appendFile(history.files(entry).windows, '{"at":"2026');
@@ -135,8 +126,8 @@ describe('a run that is remembered', () => {
     expect((await history.listIds()).length).toBe(2);
     const last = await begin(idAt(NOW));
     expect(await history.listIds()).toEqual([last.id, kept.id]);
-    expect(await readdir(join(folder.path, 'nightly', 'logs'))).toEqual([]);
-    const runs = join(folder.path, 'nightly', 'runs');
+    expect(await readdir(join(folder, 'nightly', 'logs'))).toEqual([]);
+    const runs = join(folder, 'nightly', 'runs');
     for (let index = 1; index <= 1_100; index += 1)
       await writeFile(join(runs, `${idAt(NOW + index * 1_000)}.json`), '{}');
     const newest = await begin(idAt(NOW + 2_000_000), NOW + 2_000_000);
@@ -161,8 +152,8 @@ describe('a run that is remembered', () => {
 
   it('of an unreadable file is no run, and the others are listed', async () => {
     const entry = await begin(idAt(NOW));
-    await writeFile(join(folder.path, 'nightly', 'runs', '20261123T183001Z-bad.json'), '{"id":');
-    await mkdir(join(folder.path, 'nightly', 'runs', '20261123T183002Z-dir.json'));
+    await writeFile(join(folder, 'nightly', 'runs', '20261123T183001Z-bad.json'), '{"id":');
+    await mkdir(join(folder, 'nightly', 'runs', '20261123T183002Z-dir.json'));
     expect((await history.list(9)).map(({ id }) => id)).toEqual([entry.id]);
   });
 });
@@ -170,7 +161,7 @@ describe('a run that is remembered', () => {
 describe('the runs that the daemon keeps in memory', () => {
   it('are those of a restart, and follow what others write', async () => {
     const entry = await begin(idAt(NOW));
-    const index = createRunIndex(folder.path);
+    const index = createRunIndex(folder);
     expect(index.of('nightly')).toEqual([]);
     await index.refresh(['nightly', 'never-ran']);
     expect(index.of('nightly').map(({ outcome }) => outcome)).toEqual([null]);

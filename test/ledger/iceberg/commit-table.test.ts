@@ -1,6 +1,7 @@
 /**
  * The Iceberg table of a dataset in a directory store, read by ClickHouse (which is not our writer): appends, restated and
- * removed dates, time travel, new columns, repeated and competing commits, dates that a table cannot take.
+ * removed dates, time travel, repeated and competing commits, dates that a table cannot take. Columns that a job gets later
+ * are in `test/contract/iceberg-readers.external.test.ts`.
  */
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -60,11 +61,15 @@ beforeEach(async () => {
   return remove;
 });
 
+const ledger = (of = store) => new Ledger(of, DATASET);
 const seal = async (...days: readonly TableDay[]) => {
   for (const day of days) await sealDay(store, day, scratch);
   return await recordDays(store);
 };
-const commit = async () => await commitTable(new Ledger(store, DATASET), NOW);
+const commit = async () => await commitTable(ledger(), NOW);
+
+const audit = async () =>
+  await auditTable(ledger(), new Map((await recordDays(store)).map((manifest) => [manifest.date, manifest])));
 
 /** Rows and premium of each date, as ClickHouse reads the table. */
 async function readByClickHouse(snapshot?: number): Promise<Readonly<Record<string, string>>> {
@@ -119,10 +124,7 @@ describe('a table', () => {
     await seal({ date: MONDAY, rows: 100 });
     await commit();
     await store.put(tableHintKey(DATASET), { bytes: Buffer.from('0') });
-    const manifests = new Map((await recordDays(store)).map((manifest) => [manifest.date, manifest]));
-    expect((await auditTable(new Ledger(store, DATASET), manifests)).behind).toEqual([
-      'version-hint.text names version 0, not 1',
-    ]);
+    expect((await audit()).behind).toEqual(['version-hint.text names version 0, not 1']);
     expect((await commit()).dates).toEqual([]);
     expect(await readText(store, tableHintKey(DATASET))).toBe('1');
   });
@@ -159,15 +161,6 @@ describe('a table', () => {
     expect(await readByClickHouse()).toEqual({ [MONDAY]: expected(100, 1) });
   });
 
-  it('gets a column that a job adds, with nulls before', async () => {
-    await seal({ date: MONDAY, rows: 100 }, { date: TUESDAY, rows: 50, hasVenue: true });
-    await commit();
-    const [row] = await engine.rows<{ n: string; venues: string }>(
-      `SELECT toString(countIf(venue IS NULL)) AS n, toString(uniq(venue)) AS venues FROM icebergLocal('${store.url}/${tablePrefix(DATASET)}')`,
-    );
-    expect(row).toEqual({ n: '100', venues: '7' });
-  });
-
   it('leaves out what it cannot take, and says why', async () => {
     await seal({ date: MONDAY, rows: 100 }, { date: TUESDAY, rows: 50, rowDate: MONDAY });
     const { dates, unfit } = await commit();
@@ -191,7 +184,7 @@ describe('a table', () => {
     await seal({ date: MONDAY, rows: 80 });
     await commit();
     expect(await readByClickHouse()).toEqual({ [MONDAY]: expected(80, 3) });
-    const { snapshots: count } = await rebuildTable(new Ledger(store, DATASET), NOW);
+    const { snapshots: count } = await rebuildTable(ledger(), NOW);
     expect(count).toBe(3);
     const [first, second] = await snapshots();
     expect(await readByClickHouse(first?.['snapshot-id'])).toEqual({ [MONDAY]: expected(100, 1) });
@@ -222,25 +215,17 @@ describe('two workers', () => {
     };
     const asleep = faultStore(store, at(/^putIfAbsent .*\.metadata\.json$/, wait(others), 1));
     await seal({ date: TUESDAY, rows: 50 });
-    await commitTable(new Ledger(asleep, DATASET), NOW);
+    await commitTable(ledger(asleep), NOW);
     expect(await readByClickHouse()).toEqual({
       [MONDAY]: expected(21, 2),
       [TUESDAY]: expected(50, 1),
     });
     expect((await openTableLog(store, DATASET).listVersions()).length).toBeLessThanOrEqual(KEPT_VERSIONS);
-    expect((await auditTable(new Ledger(store, DATASET), new Map())).findings).toEqual([]);
+    expect((await auditTable(ledger(), new Map())).findings).toEqual([]);
   });
 });
 
 describe('verify and rebuild', () => {
-  const audit = async () => {
-    const manifests = await recordDays(store);
-    return await auditTable(
-      new Ledger(store, DATASET),
-      new Map(manifests.map((manifest) => [manifest.date, manifest])),
-    );
-  };
-
   it('find nothing in a whole table, and name what it lacks', async () => {
     await seal({ date: MONDAY, rows: 100 });
     expect((await audit()).behind).toEqual(['there is no Iceberg table yet']);
@@ -266,7 +251,7 @@ describe('verify and rebuild', () => {
       await spoil();
       const { findings, behind } = await audit();
       expect([...findings, ...behind].join()).toMatch(/rebuild|no Iceberg table/);
-      const rebuilt = await rebuildTable(new Ledger(store, DATASET), NOW);
+      const rebuilt = await rebuildTable(ledger(), NOW);
       expect(rebuilt).toMatchObject({ snapshots: 3, left: new Map() });
       expect(await audit()).toEqual({ findings: [], behind: [] });
       const again = await readTable(store, DATASET);
