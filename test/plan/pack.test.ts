@@ -69,8 +69,8 @@ function countDay(day: readonly Row[], random: () => number = () => 1): DayCount
   return [...cells.values()];
 }
 
-/** How many rows each cell has, in order. */
-const sizesOf = (counts: DayCounts) => counts.map(({ rows }) => rows);
+/** How many rows each cell or window has, in order. */
+const sizesOf = (counts: readonly { readonly rows: number }[]) => counts.map(({ rows }) => rows);
 
 /** Some windows of the day, at random bounds between any two rows, that do not overlap. */
 function createCovered(random: () => number, day: readonly Row[], counts: DayCounts): Window[] {
@@ -145,10 +145,7 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
       const requests = parts.reduce((sum, { rows }) => sum + requestsOf(rows, limit), 0);
       expect(requests, `seed ${seed}`).toBe(fewestRequests(sizesOf(counts), limit, pages));
       const full = packFull(DATE, counts, wholeDay(DATE), limit);
-      expect(
-        full.map(({ rows }) => rows),
-        `seed ${seed}`,
-      ).toEqual(sizes.slice(0, -1));
+      expect(sizesOf(full), `seed ${seed}`).toEqual(sizes.slice(0, -1));
       const end = full.at(-1)?.to ?? DAY_START;
       assertTiles(day, full, [{ date: DATE, from: end, to: DAY_END }], `seed ${seed}`);
     }
@@ -189,25 +186,22 @@ function fewestRequests(sizes: readonly number[], limit: number, pages: number):
   return fewest.at(-1) ?? 0;
 }
 
-const cells = (...rows: readonly number[]): DayCounts =>
-  rows.map((n, i) => ({ second: 10 * i, rows: n, ids: n, mark: '' }));
+const cell = (symbol: string | undefined, second: number, rows: number, mark = ''): CellCount => ({
+  ...(symbol === undefined ? { second } : { symbol, second }),
+  ...{ rows, ids: rows, mark },
+});
+const cells = (...rows: readonly number[]): DayCounts => rows.map((n, i) => cell(undefined, 10 * i, n));
 
 test('windows between seconds are of about equal size', () => {
   const counts = cells(3, 3, 4, 6, 1, 9, 1);
-  expect(packWindows(DATE, counts, [], 9).map(({ rows }) => rows)).toEqual([6, 4, 7, 9, 1]);
-  expect(packWindows(DATE, cells(1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([3, 2]);
+  expect(sizesOf(packWindows(DATE, counts, [], 9))).toEqual([6, 4, 7, 9, 1]);
+  expect(sizesOf(packWindows(DATE, cells(1, 1, 1, 1, 1), [], 4))).toEqual([3, 2]);
   // A cell that is too large for a page changes nothing for the others.
-  expect(packWindows(DATE, cells(9, 1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([9, 3, 2]);
+  expect(sizesOf(packWindows(DATE, cells(9, 1, 1, 1, 1, 1), [], 4))).toEqual([9, 3, 2]);
 });
 
 test('a window between symbols ends where the next symbol would not fit', () => {
-  const counts = ['AAPL', 'QQQ', 'SPY'].map((symbol, i) => ({
-    symbol,
-    second: 0,
-    rows: i + 2,
-    ids: i + 2,
-    mark: '',
-  }));
+  const counts = ['AAPL', 'QQQ', 'SPY'].map((symbol, i) => cell(symbol, 0, i + 2));
   expect(packWindows(DATE, counts, [], 5).map(formatWindow)).toEqual([
     '00:00:00..SPY@00:00:00',
     'SPY@00:00:00..24:00:00',
@@ -239,14 +233,6 @@ test('a row that was corrected under its id is a difference, where the source te
 });
 
 test('parts of a symbol count as one', () => {
-  const part = (symbol: string, second: number, rows: number, mark: string) => ({
-    symbol,
-    second,
-    rows,
-    ids: rows,
-    mark,
-  });
-  expect(
-    mergeParts([part('SPY', 0, 2, 'sum 5'), part('SPY', 40_000, 3, 'sum 18446744073709551615'), part('A', 0, 1, '1')]),
-  ).toEqual([part('A', 0, 1, '1'), part('SPY', 0, 5, 'sum 4')]);
+  const spy = [cell('SPY', 0, 2, 'sum 5'), cell('SPY', 40_000, 3, 'sum 18446744073709551615')];
+  expect(mergeParts([...spy, cell('A', 0, 1, '1')])).toEqual([cell('A', 0, 1, '1'), cell('SPY', 0, 5, 'sum 4')]);
 });

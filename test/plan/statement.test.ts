@@ -1,5 +1,6 @@
 /** The SQL of probes, cuts and pages, asked of a real engine with random rows, whatever types the server has. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseSecond } from '../../src/calendar/wall-clock.ts';
 import { axisOfStretch, DAY_END, DAY_START, type Window, wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -76,8 +77,7 @@ async function cut(of: SqlJob, window: Window, count: number) {
   return { rows: Number(found?.rows), parts };
 }
 
-const secondOf = (time: string) =>
-  Number(time.slice(11, 13)) * 3600 + Number(time.slice(14, 16)) * 60 + Number(time.slice(17));
+const secondOf = (time: string) => parseSecond(time.slice(11));
 
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
