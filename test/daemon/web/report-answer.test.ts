@@ -81,6 +81,7 @@ describe('an archived report', () => {
     const answer = await ask();
     expect(answer).toMatchObject({ status: 502, code: 1 });
     expect(answer.body).toContain('It cannot be read');
+    expect(answer.body).not.toContain(cwd);
   });
 
   it('of a job whose file is broken is no missing one', async () => {

@@ -8,7 +8,6 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
@@ -19,7 +18,6 @@ import {
   makeCommands,
   makeDate,
   makeGoodDay,
-  makeHostileDay,
   makeJob,
   makeRun,
   makeStatus,
@@ -330,19 +328,6 @@ describe('the server of the daemon', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('reads a report of a strange name by the link that the page has', async () => {
-    await start(makeHostileDay, {
-      commands: makeCommands({
-        report: async (job, _date, report) => (job === HOSTILE && report === HOSTILE ? 'found' : undefined),
-      }),
-    });
-    const link =
-      /href="(\/reports\/[^"]+)"/
-        .exec((await get(`/jobs/${encodeURIComponent(HOSTILE)}`)).body)?.[1]
-        ?.replaceAll('&#39;', "'") ?? '';
-    expect((await get(link)).body).toBe('found');
-  });
-
   it('reads a report once for all who ask at the same time, and no more than two together', async () => {
     const reading: (() => void)[] = [];
     await start(makeGoodDay, {
@@ -359,16 +344,6 @@ describe('the server of the daemon', () => {
     await expect.poll(() => reading.length).toBe(3);
     reading[2]?.();
     expect((await later).status).toBe(200);
-  });
-
-  it('says that a report cannot be read, and goes on', async () => {
-    await start(makeGoodDay, {
-      commands: makeCommands({ report: () => Promise.reject(new Fault('STORE_FAILED', 's3://secret-place is away')) }),
-    });
-    const { status, body } = await get('/reports/nightly-trades/2026-11-20/flow/0');
-    expect(status).toBe(502);
-    expect(body).not.toContain('secret-place');
-    expect((await get('/')).status).toBe(200);
   });
 
   it('answers 500 when the view cannot be had, and tells nothing of why', async () => {
