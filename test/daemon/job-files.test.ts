@@ -14,8 +14,6 @@ import { createKeptLog, createSilentLog } from '../support/log.ts';
 import { createOutside } from './loop.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"';
-const log = createSilentLog();
-
 let folder: string;
 let remove: () => Promise<void>;
 const stopping: (() => Promise<void>)[] = [];
@@ -27,17 +25,22 @@ afterEach(async () => {
   await remove();
 });
 
+const open = (changes: Partial<Parameters<typeof createFilesReader>[0]> = {}) =>
+  createFilesReader({
+    ...{ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, checkSql: async () => undefined },
+    log: createSilentLog(),
+    ...changes,
+  });
+
+/** The text of another job in a file of its own. */
+const textOf = (name: string) =>
+  `name: ${name}\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: t\n${SCHEDULE}\n`;
+
 async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
   const outside = createOutside();
   const daemon = createDaemon({
     ...outside,
-    readFiles: createFilesReader({
-      folder,
-      keptDir: join(folder, 'kept'),
-      assertUsable: () => undefined,
-      checkSql: async () => undefined,
-      log,
-    }),
+    readFiles: open(),
     historyOf: (job) => ({ ...outside.historyOf(job), lastRunAt }),
   });
   const ended = new AbortController();
@@ -47,14 +50,14 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
     await running;
   });
   await vi.waitUntil(() => daemon.view().jobs.length > 0);
-  return { daemon, reload: () => void daemon.reload() };
+  return daemon;
 }
 
 it('a file that is not usable never bears the name of a job that is', async () => {
   await writeFile(await writeJob(folder, { name: 'nightly', schedule: SCHEDULE }), 'name: [');
   const other = await writeJob(folder, { name: 'other', schedule: SCHEDULE });
-  await writeFile(other, `name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: t\n${SCHEDULE}\n`);
-  const { daemon } = await start();
+  await writeFile(other, textOf('nightly'));
+  const daemon = await start();
   expect(daemon.view().jobs.map(({ name, fault }) => [name, fault !== null])).toEqual([
     ['nightly', false],
     ['nightly.yaml', true],
@@ -65,19 +68,18 @@ it('a reading that fails half-way leaves no job without its schedule', async () 
   await writeJob(folder, { name: 'first', schedule: SCHEDULE });
   let failures = 0;
   let isBroken = false;
-  const { daemon, reload } = await start(async () => {
+  const daemon = await start(async () => {
     if (!isBroken) return systemClock.now();
     failures += 1;
     throw new Error('too many open files');
   });
   isBroken = true;
-  const second = await writeJob(folder, { name: 'second', schedule: SCHEDULE });
-  await writeFile(second, `name: second\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: s\n${SCHEDULE}\n`);
-  reload();
+  await writeFile(join(folder, 'second.yaml'), textOf('second').replace('dataset: t', 'dataset: s'));
+  void daemon.reload();
   await vi.waitUntil(() => failures > 0);
   expect(daemon.view().jobs.map(({ name }) => name)).toEqual(['first']);
   isBroken = false;
-  reload();
+  void daemon.reload();
   await vi.waitUntil(() => daemon.view().jobs.length === 2);
   expect(Date.parse(daemon.view().jobs[1]?.next_run ?? '')).toBeGreaterThan(systemClock.now());
 });
@@ -86,17 +88,13 @@ it('a text whose own SQL is refused does not take the place of the one before, a
   const sql = (condition: string) =>
     `  sql: SELECT id FROM RawOptionTrades WHERE ${condition}\n  types: { symbol: string }`;
   const checked: string[] = [];
-  const open = () =>
-    createFilesReader({
-      ...{ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, log },
-      async checkSql({ source }, path) {
-        checked.push(path);
-        if ('sql' in source && source.sql.includes('NOT'))
-          throw new Fault('JOB_INVALID', 'NOT is refused', { kind: 'usage' });
-      },
-    });
+  const checkSql: Parameters<typeof createFilesReader>[0]['checkSql'] = async ({ source }, path) => {
+    checked.push(path);
+    if ('sql' in source && source.sql.includes('NOT'))
+      throw new Fault('JOB_INVALID', 'NOT is refused', { kind: 'usage' });
+  };
   const file = await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('{window}') });
-  const read = open();
+  const read = open({ checkSql });
   await read();
   await read();
   expect(checked).toEqual([file]);
@@ -106,16 +104,14 @@ it('a text whose own SQL is refused does not take the place of the one before, a
   // The child that checks it takes a second: not at each reading.
   expect((await read()).jobs).toMatchObject([kept]);
   expect(checked).toEqual([file, file]);
-  expect((await open()()).jobs).toMatchObject([kept]);
+  expect((await open({ checkSql })()).jobs).toMatchObject([kept]);
 });
 
 it('a copy that cannot be kept is told once, and again where it could be meanwhile', async () => {
   await writeJob(folder, { name: 'own', schedule: SCHEDULE });
   const { log: kept, records } = createKeptLog();
   const keptDir = join(folder, 'kept');
-  const read = createFilesReader({
-    ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log: kept },
-  });
+  const read = open({ log: kept });
   for (const times of [1, 2]) {
     await writeFile(keptDir, 'no folder');
     for (const _ of [1, 2]) await read();
@@ -130,16 +126,13 @@ it('the kept copy of a job names its logo and templates beside the job file, not
   const file = join(folder, 'nightly.yaml');
   const report = 'reports: [{template: flow, to: [a@example.com], logo: brand/logo.svg, templates: brand}]';
   await writeFile(file, `name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: t}\n${report}\n`);
-  const keptDir = join(folder, 'kept');
-  const read = createFilesReader({
-    ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log },
-  });
+  const read = open();
   await read();
   await writeFile(file, 'name: [');
   // Twice: what is no copy is removed by each reading.
   for (const _ of [1, 2]) {
     const [job] = (await read()).jobs;
-    expect(job?.path).toBe(join(keptDir, 'nightly.yaml'));
+    expect(job?.path).toBe(join(folder, 'kept', 'nightly.yaml'));
     const { look } = (await readJob(job?.path ?? '', folder)).reports[0] ?? {};
     expect(look).toMatchObject({ logo: join(folder, 'brand/logo.svg'), templates: join(folder, 'brand') });
   }

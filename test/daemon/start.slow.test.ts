@@ -25,6 +25,11 @@ beforeEach(() => {
 
 const listRuns = async () =>
   JSON.parse((await flowdrop(['--jobs', '.', '--json', 'runs'], { cwd, env: {} })).stdout) as readonly RunRecord[];
+const readLines = async (path: string) =>
+  (await readFile(path, 'utf8'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
 
 it('a job that never ran is caught up in a process with a log of its own', async () => {
@@ -38,32 +43,22 @@ it('a job that never ran is caught up in a process with a log of its own', async
   child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);
   const run = String(finished['run']);
-  expect(await readdir(join(cwd, '.flowdrop', 'nightly', 'logs'))).toContain(`${run}.log`);
-  expect(finished['logFile']).toBe(join(cwd, '.flowdrop', 'nightly', 'logs', `${run}.log`));
+  const logs = join(cwd, '.flowdrop', 'nightly', 'logs');
+  expect(await readdir(logs)).toContain(`${run}.log`);
+  expect(finished['logFile']).toBe(join(logs, `${run}.log`));
   expect(lines.find(({ event }) => event === 'started')).toMatchObject({ job: 'nightly', reason: 'catch-up', run });
   expect(await listManifests()).toHaveLength(1);
-  const env = { ...place.service.env };
   // By hand: nothing is left to export. The log is written by the run itself then.
-  await flowdrop(['--jobs', '.', 'run', 'nightly'], { cwd, env });
+  await flowdrop(['--jobs', '.', 'run', 'nightly'], { cwd, env: place.service.env });
   const [byHand, first] = await listRuns();
   expect(first).toMatchObject({ id: run, command: 'run', reason: 'catch-up', outcome: 'done', rows: 300 });
   expect(first?.dates).toEqual([expect.objectContaining({ status: 'sealed', rows: 300 })]);
-  expect(byHand).toMatchObject({
-    command: 'run',
-    args: ['run', 'nightly'],
-    reason: 'hand',
-    outcome: 'done',
-    dates: [],
-  });
-  const log = await readFile(join(cwd, '.flowdrop', 'nightly', 'logs', `${byHand?.id}.log`), 'utf8');
+  const ofHand = { command: 'run', args: ['run', 'nightly'], reason: 'hand' };
+  expect(byHand).toMatchObject({ ...ofHand, outcome: 'done', dates: [] });
+  const log = await readFile(join(logs, `${byHand?.id}.log`), 'utf8');
   expect(log).toContain(`"run":"${byHand?.run_id}"`);
-  const windows = await readFile(join(cwd, '.flowdrop', 'nightly', 'runs', `${run}.windows.jsonl`), 'utf8');
-  expect(
-    windows
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line).kind),
-  ).toEqual(['page', 'sealed']);
+  const windows = await readLines(join(cwd, '.flowdrop', 'nightly', 'runs', `${run}.windows.jsonl`));
+  expect(windows.map(({ kind }) => kind)).toEqual(['page', 'sealed']);
 });
 
 it('a person acts on the page: a run, a backfill after its price, a stop, and all of it is recorded', async () => {
@@ -106,11 +101,7 @@ it('a person acts on the page: a run, a backfill after its price, a stop, and al
   console.log(`a daemon that has shown every page: ${residentMb.toFixed(1)} MB`);
   expect(residentMb).toBeLessThan(120);
   await end();
-  const record = await readFile(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'), 'utf8');
-  const lines = record
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as { action: string; outcome: string });
+  const lines = await readLines(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'));
   expect(lines.map(({ action, outcome }) => `${action} ${outcome}`)).toEqual([
     ...['backfill asked', 'backfill started', 'run asked', 'run refused'],
     ...['audit asked', 'audit started', 'stop asked', 'stop refused'],
@@ -197,19 +188,14 @@ it('a file that was never good is left out, and a folder without a usable job is
   await until('started');
   expect(lines.find(({ event }) => event === 'job-broken')).toMatchObject({ file: 'bad.yaml' });
   const empty = await makeFolder();
-  await writeJob(empty.path, { reports: '' });
-  expect(
-    await flowdrop(['--jobs', '.', 'start'], { cwd: empty.path, env: { FLOWDROP_STATUS_ADDRESS: 'off' } }),
-  ).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('schedule'),
-  });
-  await writeJob(empty.path, { reports: '', schedule: `${SCHEDULE}\n  distributed: true` });
-  expect(
-    await flowdrop(['--jobs', '.', 'start'], { cwd: empty.path, env: { FLOWDROP_STATUS_ADDRESS: 'off' } }),
-  ).toMatchObject({
-    code: 2,
-    stderr: expect.stringMatching(/nightly.*FLOWDROP_REDIS_URL/),
-  });
+  for (const [schedule, says] of [
+    ['', /schedule/],
+    [`${SCHEDULE}\n  distributed: true`, /nightly.*FLOWDROP_REDIS_URL/],
+  ] as const) {
+    await writeJob(empty.path, { reports: '', schedule });
+    const env = { FLOWDROP_STATUS_ADDRESS: 'off' };
+    const refused = await flowdrop(['--jobs', '.', 'start'], { cwd: empty.path, env });
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(says) });
+  }
   await empty.remove();
 });

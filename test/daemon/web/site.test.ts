@@ -5,7 +5,7 @@
  */
 
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
@@ -398,7 +398,6 @@ describe('the server of the daemon', () => {
 
   it('closes while a connection is kept alive, and may be closed twice', async () => {
     await start();
-    const { Agent } = await import('node:http');
     const agent = new Agent({ keepAlive: true });
     const sent = request(`${web?.url}`, { agent });
     sent.end();
