@@ -127,23 +127,6 @@ it('a broken file keeps the old job, also over a restart, and runs go through', 
   await second.until('job-mended');
 });
 
-it('SIGTERM ends a daemon with a run in flight below ten seconds, and the next start goes on to a sealed date', async () => {
-  await writeJob(cwd, { reports: '', schedule: SCHEDULE });
-  place.gate.follow(holdFrom(1));
-  const first = place.start();
-  await place.gate.untilHeld();
-  const begun = performance.now();
-  const exit = once(first.child, 'exit');
-  first.child.kill('SIGTERM');
-  expect(await exit).toEqual([0, null]);
-  expect(performance.now() - begun).toBeLessThan(10_000);
-  expect(await listManifests()).toEqual([]);
-  await place.gate.heal();
-  const second = place.start();
-  await second.until('finished', { outcome: 'done' });
-  expect(await listManifests()).toHaveLength(1);
-});
-
 it('a run that is killed has died, is alerted, and is tried again', async () => {
   await writeJob(cwd, {
     name: 'second',

@@ -112,11 +112,7 @@ describe('an action of a page', () => {
     [
       'backfill',
       { from: '2026-11-18', to: '2026-11-19', mode: 'all' },
-      {
-        job: JOB,
-        command: 'backfill',
-        options: ['--all', '--from', '2026-11-18', '--to', '2026-11-19'],
-      },
+      { job: JOB, command: 'backfill', options: ['--all', '--from', '2026-11-18', '--to', '2026-11-19'] },
     ],
     ['audit', { date: '2026-11-18' }, { job: JOB, command: 'verify', options: ['--date', '2026-11-18', '--deep'] }],
     [
@@ -146,10 +142,8 @@ describe('an action of a page', () => {
     expect(await listActions()).toEqual([]);
     const token = /name="token" value="([^"]+)"/.exec(body)?.[1] ?? '';
     expect((await post('/actions/backfill', { ...fields, token })).status).toBe(200);
-    expect(asked.at(-1)).toMatchObject({
-      command: 'backfill',
-      options: ['--from', '2026-11-18', '--to', '2026-11-19'],
-    });
+    const options = ['--from', '2026-11-18', '--to', '2026-11-19'];
+    expect(asked.at(-1)).toMatchObject({ command: 'backfill', options });
   });
 
   it('repeats a remembered run as it was, but none that would take another store or only staged', async () => {
@@ -182,11 +176,8 @@ describe('an action of a page', () => {
     expect([refused.status, refused.body.includes('This daemon does nothing.')]).toEqual([409, true]);
     const fields = { job: JOB, date: '2026-11-18', reason: 'x' };
     const failed = await post('/actions/accept', { token: await readToken(), ...fields });
-    expect([failed.status, failed.body.includes('NOT_A_GAP'), failed.body.includes('<img')]).toEqual([
-      502,
-      true,
-      false,
-    ]);
+    expect([failed.status, failed.body.includes('NOT_A_GAP')]).toEqual([502, true]);
+    expect(failed.body).not.toContain('<img');
     expect((await listActions()).map(({ outcome }) => outcome)).toEqual(['failed', 'refused']);
   });
 
@@ -278,10 +269,8 @@ describe('nobody else acts', () => {
     await start();
     const token = await readToken();
     expect((await post('/actions/run', { token, job: JOB, reason: 'x'.repeat(20_000) })).status).toBe(413);
-    const endless = request(`${web.url}/actions/run`, {
-      method: 'POST',
-      headers: { ...FORM, 'content-length': '9000' },
-    });
+    const headers = { ...FORM, 'content-length': '9000' };
+    const endless = request(`${web.url}/actions/run`, { method: 'POST', headers });
     endless.on('error', () => undefined);
     endless.write('token=');
     expect((await call(web, '/healthz')).status).toBe(200);
@@ -334,10 +323,8 @@ describe('a program', () => {
     expect((await call(web, '/api/actions', JSON_TYPE, 'POST', document)).status).toBe(401);
     const bearer = { ...JSON_TYPE, authorization: `Bearer ${TOKEN}` };
     const done = await call(web, '/api/actions', bearer, 'POST', document);
-    expect([done.status, JSON.parse(done.body)]).toEqual([
-      202,
-      { outcome: 'started', text: 'It begins.', line: `run ${JOB}` },
-    ]);
+    expect(done.status).toBe(202);
+    expect(JSON.parse(done.body)).toEqual({ outcome: 'started', text: 'It begins.', line: `run ${JOB}` });
     const login = await fetch(`${web.url}/?token=${TOKEN}`, { redirect: 'manual' });
     const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
     // A login is a browser's: other sites can use it.
@@ -347,14 +334,10 @@ describe('a program', () => {
     await web.close();
     await start();
     expect((await call(web, '/api/actions', JSON_TYPE, 'POST', document)).status).toBe(202);
-    for (const headers of [
-      { origin: 'http://localhost' },
-      { 'sec-fetch-site': 'same-origin' },
-      { host: 'evil.example' },
-    ]) {
-      expect((await call(web, '/api/actions', { ...JSON_TYPE, ...headers }, 'POST', document)).status).toBeGreaterThan(
-        400,
-      );
+    const browsers = [{ origin: 'http://localhost' }, { 'sec-fetch-site': 'same-origin' }, { host: 'evil.example' }];
+    for (const headers of browsers) {
+      const { status } = await call(web, '/api/actions', { ...JSON_TYPE, ...headers }, 'POST', document);
+      expect(status).toBeGreaterThan(400);
     }
     expect((await call(web, '/api/actions', { 'content-type': 'text/plain' }, 'POST', document)).status).toBe(415);
     expect(asked).toHaveLength(2);
@@ -375,23 +358,14 @@ describe('the record of actions', () => {
     await start();
     const path = join(folder.path, 'actions.jsonl');
     const log = openActionLog(path);
-    const entry = {
-      at: new Date(NOW).toISOString(),
-      who: 'w',
-      action: 'run',
-      job: JOB,
-      line: null,
-      text: 'x'.repeat(900),
-    };
+    const at = new Date(NOW).toISOString();
+    const entry = { at, who: 'w', action: 'run', job: JOB, line: null, text: 'x'.repeat(900) };
     const ids = Array.from({ length: 1_500 }, (_, index) => `id-${index}`);
     await writeFile(path, ids.map((id) => `${JSON.stringify({ ...entry, id, outcome: 'done' })}\n`).join(''));
     await log.append({ ...entry, id: 'cut', outcome: 'asked' });
     await log.append({ ...entry, id: 'next', outcome: 'asked' });
     await log.append({ ...entry, id: 'next', outcome: 'done' });
-    expect((await log.list(3)).map(({ id, outcome }) => [id, outcome])).toEqual([
-      ['next', 'done'],
-      ['cut', 'asked'],
-      ['id-1499', 'done'],
-    ]);
+    const newest = (await log.list(3)).map(({ id, outcome }) => `${id} ${outcome}`);
+    expect(newest).toEqual(['next done', 'cut asked', 'id-1499 done']);
   });
 });

@@ -132,11 +132,8 @@ it.each(['2026-11-2', '2026-11-20x', "2026-11-20'", '..%2f..%2fetc', 'today', '-
   'reads nothing for the date %s',
   async (date) => {
     await start();
-    for (const path of [
-      `/drops/nightly-trades/${date}`,
-      `/drops/nightly-trades/${date}/file`,
-      `/drops/nobody/2026-11-20`,
-    ]) {
+    const ofDate = `/drops/nightly-trades/${date}`;
+    for (const path of [ofDate, `${ofDate}/file`, '/drops/nobody/2026-11-20']) {
       expect([(await get(path)).status, (await get(`/api${path}`)).status]).toEqual([404, 404]);
     }
     expect(asked).toEqual([]);
