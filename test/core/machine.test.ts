@@ -27,14 +27,12 @@ it('open files are not judged where the system does not tell their limit', () =>
   assertEnoughFiles(undefined);
 });
 
-describe('doctor', () => {
-  it.each([
-    [4_000_000_000, 1024, ['memory: ok', 'open files: ok']],
-    [4_000_000_000, undefined, ['memory: ok', 'open files: ok']],
-    [700_000_000, 1024, ['memory: warn', 'open files: ok']],
-    [500_000_000, 160, ['memory: fail', 'open files: fail']],
-  ] as const)('finds of %i bytes and %s files: %j', async (memoryBytes, files, found) => {
-    const checks = await checkLimits(memoryBytes, files);
-    expect(checks.map(({ check, status }) => `${check}: ${status}`)).toEqual(found);
-  });
+it.each([
+  [4_000_000_000, 1024, ['memory: ok', 'open files: ok']],
+  [4_000_000_000, undefined, ['memory: ok', 'open files: ok']],
+  [700_000_000, 1024, ['memory: warn', 'open files: ok']],
+  [500_000_000, 160, ['memory: fail', 'open files: fail']],
+] as const)('doctor finds of %i bytes and %s files: %j', async (memoryBytes, files, found) => {
+  const checks = await checkLimits(memoryBytes, files);
+  expect(checks.map(({ check, status }) => `${check}: ${status}`)).toEqual(found);
 });

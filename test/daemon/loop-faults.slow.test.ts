@@ -168,71 +168,61 @@ describe('a run that takes too long', () => {
   });
 });
 
-describe('a job whose dates never expire', () => {
-  it('comes to its turn among others that are due all the time', async () => {
-    const often = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, 'cron: "*/15 * * * *"']));
-    const pending = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, ['2026-11-21T14:30:00Z']]));
-    const jobs = { a: 'cron: "40 12 * * *"', ...often };
-    const { started, pass } = await start({ jobs, pending, maxRuns: 1 });
-    for (let round = 0; round < 12; round += 1) {
-      await pass(10 * MINUTE);
-      started.at(-1)?.end(0);
-    }
+it('a job whose dates never expire comes to its turn among others that are due all the time', async () => {
+  const often = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, 'cron: "*/15 * * * *"']));
+  const pending = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, ['2026-11-21T14:30:00Z']]));
+  const jobs = { a: 'cron: "40 12 * * *"', ...often };
+  const { started, pass } = await start({ jobs, pending, maxRuns: 1 });
+  for (let round = 0; round < 12; round += 1) {
     await pass(10 * MINUTE);
-    expect(started.map(({ job }) => job)).toContain('a');
     started.at(-1)?.end(0);
-  });
+  }
+  await pass(10 * MINUTE);
+  expect(started.map(({ job }) => job)).toContain('a');
+  started.at(-1)?.end(0);
 });
 
-describe('a job whose retries are taken out of its file', () => {
-  it.each([
-    ['with its schedule', 'name: a\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: a\n'],
-    ['alone', jobText('a', `${DAILY}, retry: off`)],
-  ])('%s is not tried again', async (_how, text) => {
-    const { files, change, pass, started } = await start({
-      ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1 },
-    });
-    expect(started).toHaveLength(1);
-    files.set('a', text);
-    change();
-    await pass(HOUR);
-    expect(started).toHaveLength(1);
+it.each([
+  ['with its schedule', 'name: a\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: a\n'],
+  ['alone', jobText('a', `${DAILY}, retry: off`)],
+])('a job whose retries are taken out of its file %s is not tried again', async (_how, text) => {
+  const { files, change, pass, started } = await start({
+    ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1 },
   });
+  expect(started).toHaveLength(1);
+  files.set('a', text);
+  change();
+  await pass(HOUR);
+  expect(started).toHaveLength(1);
 });
 
-describe('a run that hangs', () => {
-  it('does not keep it quiet that dates expire, nor does one that waits behind it', async () => {
-    const { alerts, pass, started } = await start({
-      ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: BEFORE }, maxRuns: 1 },
-    });
-    await pass(HOUR - MINUTE);
-    expect(started).toHaveLength(1);
-    expect(alerts).toEqual([]);
-    await pass(HOUR);
-    expect(alerts.map(({ file }) => file).sort()).toEqual(['jobs/a.yaml', 'jobs/b.yaml']);
+it('a run that hangs does not keep it quiet that dates expire, nor does one that waits behind it', async () => {
+  const { alerts, pass, started } = await start({
+    ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: BEFORE }, maxRuns: 1 },
   });
+  await pass(HOUR - MINUTE);
+  expect(started).toHaveLength(1);
+  expect(alerts).toEqual([]);
+  await pass(HOUR);
+  expect(alerts.map(({ file }) => file).sort()).toEqual(['jobs/a.yaml', 'jobs/b.yaml']);
 });
 
-describe('what was missed of a session', () => {
-  it('is run although a tick of a day without one comes before its order is known', async () => {
-    const { pass } = await start({
-      ...{ ...NEW, now: '2026-11-22T08:04:58Z', schedule: 'cron: "* * * * *", timezone: Etc/UTC', pending: { a: [] } },
-      ...{ statusMs: () => 2_500, code: () => 0 },
-    });
-    await pass(10_000);
-    expect(runsOf('a')).toContain('done catch-up');
+it('what was missed of a session is run although a tick of a day without one comes before its order is known', async () => {
+  const { pass } = await start({
+    ...{ ...NEW, now: '2026-11-22T08:04:58Z', schedule: 'cron: "* * * * *", timezone: Etc/UTC', pending: { a: [] } },
+    ...{ statusMs: () => 2_500, code: () => 0 },
   });
+  await pass(10_000);
+  expect(runsOf('a')).toContain('done catch-up');
 });
 
-describe('a store that hangs', () => {
-  it('holds what was missed up for a minute, and no longer', async () => {
-    const { started, pass } = await start({ ...MISSED, statusMs: () => DAY });
-    await pass(30_000);
-    expect(started).toEqual([]);
-    await pass(35_000);
-    expect(started).toHaveLength(1);
-    started[0]?.end(0);
-  });
+it('a store that hangs holds what was missed up for a minute, and no longer', async () => {
+  const { started, pass } = await start({ ...MISSED, statusMs: () => DAY });
+  await pass(30_000);
+  expect(started).toEqual([]);
+  await pass(35_000);
+  expect(started).toHaveLength(1);
+  started[0]?.end(0);
 });
 
 describe('a clock that was a year ahead', () => {
@@ -260,15 +250,13 @@ describe('a clock that was a year ahead', () => {
   });
 });
 
-describe('a run that takes its time to stop', () => {
-  it('is asked once, however often somebody asks', async () => {
-    const { daemon, started, pass } = await start({ ...NEW, stopMs: 8_000 });
-    for (let asked = 0; asked < 2; asked += 1) {
-      expect(daemon.ask({ job: 'a', command: 'stop' }).outcome).toBe('done');
-      await pass(3_000);
-    }
-    expect(started).toEqual([expect.objectContaining({ stops: 1 })]);
-  });
+it('a run that takes its time to stop is asked once, however often somebody asks', async () => {
+  const { daemon, started, pass } = await start({ ...NEW, stopMs: 8_000 });
+  for (let asked = 0; asked < 2; asked += 1) {
+    expect(daemon.ask({ job: 'a', command: 'stop' }).outcome).toBe('done');
+    await pass(3_000);
+  }
+  expect(started).toEqual([expect.objectContaining({ stops: 1 })]);
 });
 
 describe('who asks the daemon', () => {

@@ -80,20 +80,18 @@ describe('what a person asks for', () => {
   });
 });
 
-describe('the status of a job', () => {
-  it('is read again when a reading began before its tick, and once for all who ask meanwhile', async () => {
-    const pending: Record<string, readonly string[]> = { a: ['2026-12-04T14:30:00Z'] };
-    // Thanksgiving: the tick is 10 s after the start.
-    const { pass, statusReads, started } = await start({
-      ...{ now: '2026-11-26T17:59:50Z', lastRuns: { a: '2026-11-26T17:00:00Z' }, pending, statusMs: () => 30_000 },
-    });
-    await pass(15_000);
-    expect(statusReads).toHaveLength(1);
-    pending['a'] = [];
-    await pass(2 * MINUTE);
-    // What began before the tick decides nothing.
-    expect([statusReads.length, started.length]).toEqual([2, 0]);
+it('the status of a job is read again when a reading began before its tick, and once for all who ask meanwhile', async () => {
+  const pending: Record<string, readonly string[]> = { a: ['2026-12-04T14:30:00Z'] };
+  // Thanksgiving: the tick is 10 s after the start.
+  const { pass, statusReads, started } = await start({
+    ...{ now: '2026-11-26T17:59:50Z', lastRuns: { a: '2026-11-26T17:00:00Z' }, pending, statusMs: () => 30_000 },
   });
+  await pass(15_000);
+  expect(statusReads).toHaveLength(1);
+  pending['a'] = [];
+  await pass(2 * MINUTE);
+  // What began before the tick decides nothing.
+  expect([statusReads.length, started.length]).toEqual([2, 0]);
 });
 
 describe('a run that recorded no end', () => {
@@ -250,30 +248,26 @@ describe('an alert that does not get through', () => {
   });
 });
 
-describe('the end of a run', () => {
-  it('that cannot be counted is told, and the next run starts', async () => {
-    const { daemon, pass, lines } = await start({ code: () => 0 });
-    daemon.countRuns(() => {
-      throw new Error('no such label');
-    });
-    await pass(100 * MINUTE);
-    expect(reasons()).toEqual(['scheduled', 'scheduled']);
-    const faults = lines.filter(({ event }) => event === 'loop-fault');
-    expect(faults).toMatchObject(Array(2).fill({ what: 'run', reason: 'no such label' }));
+it('the end of a run that cannot be counted is told, and the next run starts', async () => {
+  const { daemon, pass, lines } = await start({ code: () => 0 });
+  daemon.countRuns(() => {
+    throw new Error('no such label');
   });
+  await pass(100 * MINUTE);
+  expect(reasons()).toEqual(['scheduled', 'scheduled']);
+  const faults = lines.filter(({ event }) => event === 'loop-fault');
+  expect(faults).toMatchObject(Array(2).fill({ what: 'run', reason: 'no such label' }));
 });
 
-describe('the time that a run may take', () => {
-  it('is what the job file says by now', async () => {
-    const { files, change, pass, started } = await start({
-      schedule: 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: off',
-    });
-    await pass(3 * HOUR);
-    files.set('a', jobText('a', 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: 4h'));
-    change();
-    await pass(HOUR);
-    expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
-    await pass(HOUR);
-    expect(started.map(({ isStopped }) => isStopped)).toEqual([true]);
+it('the time that a run may take is what the job file says by now', async () => {
+  const { files, change, pass, started } = await start({
+    schedule: 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: off',
   });
+  await pass(3 * HOUR);
+  files.set('a', jobText('a', 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: 4h'));
+  change();
+  await pass(HOUR);
+  expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
+  await pass(HOUR);
+  expect(started.map(({ isStopped }) => isStopped)).toEqual([true]);
 });

@@ -353,19 +353,17 @@ describe('a program', () => {
   );
 });
 
-describe('the record of actions', () => {
-  it('is bounded, and has an action whose end is not known as asked for', async () => {
-    await start();
-    const path = join(folder.path, 'actions.jsonl');
-    const log = openActionLog(path);
-    const at = new Date(NOW).toISOString();
-    const entry = { at, who: 'w', action: 'run', job: JOB, line: null, text: 'x'.repeat(900) };
-    const ids = Array.from({ length: 1_500 }, (_, index) => `id-${index}`);
-    await writeFile(path, ids.map((id) => `${JSON.stringify({ ...entry, id, outcome: 'done' })}\n`).join(''));
-    await log.append({ ...entry, id: 'cut', outcome: 'asked' });
-    await log.append({ ...entry, id: 'next', outcome: 'asked' });
-    await log.append({ ...entry, id: 'next', outcome: 'done' });
-    const newest = (await log.list(3)).map(({ id, outcome }) => `${id} ${outcome}`);
-    expect(newest).toEqual(['next done', 'cut asked', 'id-1499 done']);
-  });
+it('the record of actions is bounded, and has an action whose end is not known as asked for', async () => {
+  await start();
+  const path = join(folder.path, 'actions.jsonl');
+  const log = openActionLog(path);
+  const at = new Date(NOW).toISOString();
+  const entry = { at, who: 'w', action: 'run', job: JOB, line: null, text: 'x'.repeat(900) };
+  const ids = Array.from({ length: 1_500 }, (_, index) => `id-${index}`);
+  await writeFile(path, ids.map((id) => `${JSON.stringify({ ...entry, id, outcome: 'done' })}\n`).join(''));
+  await log.append({ ...entry, id: 'cut', outcome: 'asked' });
+  await log.append({ ...entry, id: 'next', outcome: 'asked' });
+  await log.append({ ...entry, id: 'next', outcome: 'done' });
+  const newest = (await log.list(3)).map(({ id, outcome }) => `${id} ${outcome}`);
+  expect(newest).toEqual(['next done', 'cut asked', 'id-1499 done']);
 });
