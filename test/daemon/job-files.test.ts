@@ -1,5 +1,4 @@
 /** The jobs of a real folder as the daemon knows them, where a reading or a name gets in the way. */
-
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';

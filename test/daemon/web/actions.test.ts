@@ -7,7 +7,6 @@ import { writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { ACTIONS } from '../../../src/daemon/shapes.ts';
 import type { Ask } from '../../../src/daemon/state.ts';
 import { type ActionEntry, openActionLog } from '../../../src/state/action-log.ts';
@@ -15,7 +14,6 @@ import { actionLogOf } from '../../../src/state/job-state.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import {
-  call,
   type Got,
   HOSTILE,
   makeBadDay,
@@ -24,30 +22,27 @@ import {
   makeRun,
   NOW,
   type PageOptions,
-  startPage,
   TOKEN,
+  usePage,
 } from './views.ts';
 
 const JOB = 'nightly-trades';
 
+const { url, call, ...page } = usePage();
 let folder: Awaited<ReturnType<typeof makeFolder>>;
-let web: HttpListener;
 let asked: unknown[];
 let now: number;
 beforeEach(async () => {
   folder = await makeFolder();
   [asked, now] = [[], NOW];
 });
-afterEach(async () => {
-  await web.close();
-  await folder.remove();
-});
+afterEach(async () => await folder.remove());
 
 const logPath = () => actionLogOf(folder.path);
 const listActions = async () => await openActionLog(logPath()).list(100);
 
 async function start(changes: PageOptions = {}): Promise<void> {
-  web = await startPage({
+  await page.start({
     view: makeBadDay,
     stateDir: folder.path,
     ask(ask: Ask) {
@@ -76,12 +71,12 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 /** The token of the form of a page, as a browser has it. */
 async function readToken(headers: Record<string, string> = {}, path = '/'): Promise<string> {
   now += 1_100;
-  const { body } = await call(web, path, headers);
+  const { body } = await call(path, headers);
   return /name="token" value="([^"]+)"/.exec(body)?.[1] ?? '';
 }
 
 async function post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Got> {
-  return await call(web, path, { ...FORM, ...headers }, 'POST', String(new URLSearchParams(fields)));
+  return await call(path, { ...FORM, ...headers }, 'POST', String(new URLSearchParams(fields)));
 }
 
 describe('an action of a page', () => {
@@ -102,7 +97,7 @@ describe('an action of a page', () => {
         ...{ action: 'run', job: JOB, line: `run ${JOB}`, outcome: 'started', text: 'It begins.' },
       },
     ]);
-    expect((await call(web, '/actions')).body).toContain('this machine at 127.0.0.1');
+    expect((await call('/actions')).body).toContain('this machine at 127.0.0.1');
   });
 
   it.each([
@@ -217,7 +212,7 @@ describe('nobody else acts', () => {
   it('with the token of an earlier start, of another login, or one that is half a day old', async () => {
     await start({ token: TOKEN });
     const login = async () => {
-      const response = await fetch(`${web.url}/?token=${TOKEN}`, { redirect: 'manual' });
+      const response = await fetch(`${url()}/?token=${TOKEN}`, { redirect: 'manual' });
       now += 60_000;
       return { cookie: response.headers.get('set-cookie')?.split(';')[0] ?? '' };
     };
@@ -228,7 +223,6 @@ describe('nobody else acts', () => {
     now += 13 * 3_600_000;
     expect((await post('/actions/run', { token, job: JOB }, mine)).status).toBe(403);
     const fresh = await readToken(mine);
-    await web.close();
     await start({ token: TOKEN });
     expect((await post('/actions/run', { token: fresh, job: JOB }, mine)).status).toBe(403);
     expect(asked).toEqual([]);
@@ -239,11 +233,11 @@ describe('nobody else acts', () => {
   it('where actions are off: there is no form, and nothing is taken', async () => {
     await start({ mayAct: false });
     for (const path of ['/', `/jobs/${JOB}`]) {
-      expect((await call(web, path)).body).not.toMatch(/<button[^>]*formaction|method="post"/);
+      expect((await call(path)).body).not.toMatch(/<button[^>]*formaction|method="post"/);
     }
     expect((await post('/actions/run', { job: JOB })).status).toBe(403);
     const sent = JSON.stringify({ action: 'run', job: JOB });
-    expect((await call(web, '/api/actions', { 'content-type': 'application/json' }, 'POST', sent)).status).toBe(403);
+    expect((await call('/api/actions', { 'content-type': 'application/json' }, 'POST', sent)).status).toBe(403);
     expect(asked).toEqual([]);
   });
 
@@ -259,7 +253,7 @@ describe('nobody else acts', () => {
       ['POST', '/'],
     ] as const) {
       const text = method === 'GET' ? '' : `token=${token}`;
-      const { status } = await call(web, `${path}?job=${JOB}&token=${token}`, FORM, method, text);
+      const { status } = await call(`${path}?job=${JOB}&token=${token}`, FORM, method, text);
       expect([method, path, status === 404 || status === 405]).toEqual([method, path, true]);
     }
     expect(asked).toEqual([]);
@@ -270,10 +264,10 @@ describe('nobody else acts', () => {
     const token = await readToken();
     expect((await post('/actions/run', { token, job: JOB, reason: 'x'.repeat(20_000) })).status).toBe(413);
     const headers = { ...FORM, 'content-length': '9000' };
-    const endless = request(`${web.url}/actions/run`, { method: 'POST', headers });
+    const endless = request(`${url()}/actions/run`, { method: 'POST', headers });
     endless.on('error', () => undefined);
     endless.write('token=');
-    expect((await call(web, '/healthz')).status).toBe(200);
+    expect((await call('/healthz')).status).toBe(200);
     endless.destroy();
     expect(asked).toEqual([]);
   });
@@ -320,26 +314,25 @@ describe('a program', () => {
 
   it('acts by the JSON API with the token, and without one only where none is set and no browser speaks', async () => {
     await start({ token: TOKEN });
-    expect((await call(web, '/api/actions', JSON_TYPE, 'POST', document)).status).toBe(401);
+    expect((await call('/api/actions', JSON_TYPE, 'POST', document)).status).toBe(401);
     const bearer = { ...JSON_TYPE, authorization: `Bearer ${TOKEN}` };
-    const done = await call(web, '/api/actions', bearer, 'POST', document);
+    const done = await call('/api/actions', bearer, 'POST', document);
     expect(done.status).toBe(202);
     expect(JSON.parse(done.body)).toEqual({ outcome: 'started', text: 'It begins.', line: `run ${JOB}` });
-    const login = await fetch(`${web.url}/?token=${TOKEN}`, { redirect: 'manual' });
+    const login = await fetch(`${url()}/?token=${TOKEN}`, { redirect: 'manual' });
     const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
     // A login is a browser's: other sites can use it.
-    expect((await call(web, '/api/actions', { ...JSON_TYPE, cookie }, 'POST', document)).status).toBe(403);
-    const { body } = await call(web, '/api/actions', bearer);
+    expect((await call('/api/actions', { ...JSON_TYPE, cookie }, 'POST', document)).status).toBe(403);
+    const { body } = await call('/api/actions', bearer);
     expect((JSON.parse(body) as { actions: ActionEntry[] }).actions[0]?.who).toBe('the token at 127.0.0.1');
-    await web.close();
     await start();
-    expect((await call(web, '/api/actions', JSON_TYPE, 'POST', document)).status).toBe(202);
+    expect((await call('/api/actions', JSON_TYPE, 'POST', document)).status).toBe(202);
     const browsers = [{ origin: 'http://localhost' }, { 'sec-fetch-site': 'same-origin' }, { host: 'evil.example' }];
     for (const headers of browsers) {
-      const { status } = await call(web, '/api/actions', { ...JSON_TYPE, ...headers }, 'POST', document);
+      const { status } = await call('/api/actions', { ...JSON_TYPE, ...headers }, 'POST', document);
       expect(status).toBeGreaterThan(400);
     }
-    expect((await call(web, '/api/actions', { 'content-type': 'text/plain' }, 'POST', document)).status).toBe(415);
+    expect((await call('/api/actions', { 'content-type': 'text/plain' }, 'POST', document)).status).toBe(415);
     expect(asked).toHaveLength(2);
   });
 
@@ -347,7 +340,7 @@ describe('a program', () => {
     'that sends %s is refused',
     async (body) => {
       await start();
-      expect((await call(web, '/api/actions', JSON_TYPE, 'POST', body)).status).toBe(400);
+      expect((await call('/api/actions', JSON_TYPE, 'POST', body)).status).toBe(400);
       expect(asked).toEqual([]);
     },
   );

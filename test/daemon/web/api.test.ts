@@ -8,17 +8,16 @@ import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunWindow } from '../../../src/state/run-record.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
-import { call, HOSTILE, makeBadDay, makeHostileDay, makeRun, NOW, startPage } from './views.ts';
+import { HOSTILE, makeBadDay, makeHostileDay, makeRun, NOW, usePage } from './views.ts';
 
 const JOB = 'nightly-trades';
 
+const { url, call, ...page } = usePage();
 let folder: Awaited<ReturnType<typeof makeFolder>>;
 let history: RunHistory;
-let web: HttpListener | undefined;
 beforeEach(async () => {
   folder = await makeFolder();
   history = new RunHistory(folder.path, JOB);
@@ -26,19 +25,12 @@ beforeEach(async () => {
     await mkdir(join(folder.path, JOB, name), { recursive: true });
   }
 });
-afterEach(async () => {
-  await web?.close();
-  web = undefined;
-  await folder.remove();
-});
+afterEach(async () => await folder.remove());
 
-async function start(view = makeBadDay()): Promise<void> {
-  web = await startPage({ view: () => view, stateDir: folder.path });
-}
-
+const start = (view = makeBadDay()) => page.start({ view: () => view, stateDir: folder.path });
 async function read(path: string): Promise<{ readonly status: number; readonly body: unknown }> {
-  const answer = await fetch(`${web?.url}${path}`);
-  return { status: answer.status, body: await answer.json() };
+  const { status, body } = await call(path);
+  return { status, body: JSON.parse(body) };
 }
 
 interface Described {
@@ -101,7 +93,7 @@ describe('the JSON API', () => {
     for (const query of ['limit=0', 'limit=501', 'limit=x', 'command=rm', 'outcome=fine']) {
       expect((await read(`/api/runs?${query}`)).status, query).toBe(400);
     }
-    const list = await call(web, '/runs');
+    const list = await call('/runs');
     expect(list.status).toBe(200);
     expect(list.body).toContain('>Older</a>');
   });
@@ -112,7 +104,7 @@ describe('the JSON API', () => {
       await start();
       const ofRuns = [`/runs/${JOB}/${name}`, `/runs/${name}/${name}`, `/runs/${JOB}/${name}/log`];
       for (const path of [...ofRuns, `/jobs/${name}`]) {
-        for (const address of [path, `/api${path}`]) expect((await call(web, address)).status, address).toBe(404);
+        for (const address of [path, `/api${path}`]) expect((await call(address)).status, address).toBe(404);
       }
     },
   );
@@ -128,12 +120,12 @@ describe('the page of a run', () => {
     const last = '{"level":50,"time":"2026-11-23T18:01:00Z","event":"failed","msg":"a needle"}\n';
     await appendFile(history.files(run).log, last);
     await start();
-    const whole = await call(web, `/runs/${JOB}/${run.id}`);
+    const whole = await call(`/runs/${JOB}/${run.id}`);
     expect([whole.status, whole.body.includes('a needle'), whole.body.length < 1_000_000]).toEqual([200, true, true]);
     expect(whole.body).toContain('Only the last lines are shown');
-    const found = await call(web, `/runs/${JOB}/${run.id}?level=warn&text=NEEDLE`);
+    const found = await call(`/runs/${JOB}/${run.id}?level=warn&text=NEEDLE`);
     expect(found.body.match(/<li class="level-/g)).toHaveLength(1);
-    const answer = await fetch(`${web?.url}/runs/${JOB}/${run.id}/log`);
+    const answer = await fetch(`${url()}/runs/${JOB}/${run.id}/log`);
     let size = 0;
     for await (const chunk of answer.body ?? []) size += chunk.length;
     expect(size).toBeGreaterThan(95_000_000);
@@ -147,7 +139,7 @@ describe('the page of a run', () => {
     await history.appendWindows(run, windows);
     await appendFile(history.files(run).windows, '{"at":');
     await start();
-    const { status, body } = await call(web, `/runs/${JOB}/${run.id}`);
+    const { status, body } = await call(`/runs/${JOB}/${run.id}`);
     expect([status, body.length < 300_000]).toEqual([200, true]);
     // Its process is none of ours.
     expect(body).toContain('<span class="badge bad">died</span>');
@@ -167,7 +159,7 @@ describe('the page of a run', () => {
     await writeFile(history.files(entry).log, `${line}\n${HOSTILE}\n`);
     await start({ ...makeHostileDay(), jobs: [...makeHostileDay().jobs, ...makeBadDay().jobs] });
     for (const path of [`/runs/${JOB}/${entry.id}?text=${encodeURIComponent(HOSTILE)}`, '/runs', '/', '/reports']) {
-      const { status, body } = await call(web, path);
+      const { status, body } = await call(path);
       expect([path, status, body.includes('<img'), body.match(/<script/g)?.length]).toEqual([path, 200, false, 1]);
     }
   });

@@ -4,7 +4,6 @@
  * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
  * tested in `site.test.ts`.
  */
-
 import { mkdir, writeFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';

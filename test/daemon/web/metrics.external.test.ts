@@ -3,7 +3,6 @@
  * dashboard and the alert rules name metrics that there are. The rules are tried by Prometheus's own `promtool`, which
  * `prometheus-start.sh` installs (as root on Debian).
  */
-
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';

@@ -3,7 +3,6 @@
  * not before, in a frame where nothing runs, and left alone while the page follows the daemon. Screenshots are written to
  * `test-results/status/` for a person to look at.
  */
-
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
