@@ -1,8 +1,10 @@
 /** `flowdrop start` as a process of its own, for the tests that look at what reaches the disk and other processes. */
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
+import type { ActionAnswer } from '../../src/daemon/shapes.ts';
 import { type LogLine, spawnDaemon } from '../support/daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
@@ -14,6 +16,14 @@ export interface DaemonProcess {
   readonly lines: readonly LogLine[];
   /** Waits until so many lines of this event with these fields have come, and answers with the last of them. */
   until(event: string, which?: LogLine, count?: number): Promise<LogLine>;
+  /** Address of its status page. */
+  url(): Promise<string>;
+  /** Asks its page for an action. */
+  act(fields: object): Promise<ActionAnswer>;
+  /** Number of the process that carries out the run of that line. */
+  findRun(started: LogLine): Promise<number>;
+  /** @returns its exit code and the signal that ended it */
+  endBy(signal: NodeJS.Signals): Promise<readonly unknown[]>;
   /** Ends it in order unless it has ended. */
   end(): Promise<void>;
 }
@@ -21,23 +31,40 @@ export interface DaemonProcess {
 /** A busy machine starts a run, and an engine in it, in some seconds; another try comes after a minute. */
 const PATIENCE_MS = 90_000;
 
-export function startDaemonProcess(cwd: string, env: Readonly<Record<string, string>>): DaemonProcess {
+function startDaemonProcess(cwd: string, env: Readonly<Record<string, string>>): DaemonProcess {
   const { child, lines, stop } = spawnDaemon(cwd, env);
+  const until: DaemonProcess['until'] = async (event, which = {}, count = 1) => {
+    const matching = () =>
+      lines.filter(
+        (line) => line['event'] === event && Object.entries(which).every(([key, value]) => line[key] === value),
+      );
+    await vi.waitFor(() => expect(matching().length, JSON.stringify(lines)).toBeGreaterThanOrEqual(count), {
+      timeout: PATIENCE_MS,
+      interval: 50,
+    });
+    return matching().at(-1) as LogLine;
+  };
+  const url = async () => String((await until('status-page'))['url']);
   return {
-    child,
-    lines,
-    async until(event, which = {}, count = 1) {
-      const matching = () =>
-        lines.filter(
-          (line) => line['event'] === event && Object.entries(which).every(([key, value]) => line[key] === value),
-        );
-      await vi.waitFor(() => expect(matching().length, JSON.stringify(lines)).toBeGreaterThanOrEqual(count), {
-        timeout: PATIENCE_MS,
-        interval: 50,
-      });
-      return matching().at(-1) as LogLine;
+    ...{ child, lines, until, url, end: stop },
+    async act(fields) {
+      const headers = { 'content-type': 'application/json' };
+      const body = JSON.stringify(fields);
+      const answer = await fetch(`${await url()}/api/actions`, { method: 'POST', headers, body });
+      return (await answer.json()) as ActionAnswer;
     },
-    end: stop,
+    async findRun(started) {
+      const pids = await listChildren(child.pid ?? 0);
+      const environments = await Promise.all(pids.map(async (pid) => ({ pid, env: await readEnvironment(pid) })));
+      const found = environments.find(({ env }) => env['FLOWDROP_RUN_ID'] === started['run']);
+      expect(found, `a process of ${started['run']}`).toBeDefined();
+      return found?.pid ?? 0;
+    },
+    async endBy(signal) {
+      const exit = once(child, 'exit');
+      child.kill(signal);
+      return await exit;
+    },
   };
 }
 
@@ -89,15 +116,6 @@ export function useDaemonPlace(): DaemonPlace {
       return daemon;
     },
   };
-}
-
-/** Number of the process that carries out that run. */
-export async function findRun(daemonPid: number, runId: string): Promise<number> {
-  const pids = await listChildren(daemonPid);
-  const environments = await Promise.all(pids.map(async (pid) => ({ pid, env: await readEnvironment(pid) })));
-  const [found] = environments.filter(({ env }) => env['FLOWDROP_RUN_ID'] === runId);
-  expect(found, `a process of ${runId}`).toBeDefined();
-  return found?.pid ?? 0;
 }
 
 /** Waits until the outbox holds so many mails of which the source matches. */

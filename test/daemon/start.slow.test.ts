@@ -3,7 +3,6 @@
  * is started is in `loop.test.ts`.
  */
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
@@ -13,7 +12,7 @@ import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { readResidentMb } from '../support/processes.ts';
-import { findRun, untilMails, useDaemonPlace } from './daemon-process.ts';
+import { untilMails, useDaemonPlace } from './daemon-process.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "* * * * *"\n  timezone: Etc/UTC';
 
@@ -34,14 +33,12 @@ const listManifests = async () => (await listFiles(cwd)).filter((name) => name.e
 
 it('a job that never ran is caught up in a process with a log of its own', async () => {
   await writeJob(cwd, { reports: '', schedule: SCHEDULE });
-  const { child, lines, until } = place.start();
+  const { child, lines, until, endBy } = place.start();
   const finished = await until('finished', { outcome: 'done' });
   // The engine is the run's, not the daemon's: without it an idle daemon stays below 120 MB.
   expect(await readFile(`/proc/${child.pid}/maps`, 'utf8')).not.toContain('chdb');
   expect(await readResidentMb(child.pid ?? 0)).toBeLessThan(120);
-  const exit = once(child, 'exit');
-  child.kill('SIGTERM');
-  expect(await exit).toEqual([0, null]);
+  expect(await endBy('SIGTERM')).toEqual([0, null]);
   const run = String(finished['run']);
   const logs = join(cwd, '.flowdrop', 'nightly', 'logs');
   expect(await readdir(logs)).toContain(`${run}.log`);
@@ -63,14 +60,9 @@ it('a job that never ran is caught up in a process with a log of its own', async
 
 it('a person acts on the page: a run, a backfill after its price, a stop, and all of it is recorded', async () => {
   await writeJob(cwd, { reports: '', schedule: 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC' });
-  const { child, until, end } = place.start();
-  const page = String((await until('status-page'))['url']);
+  const { child, until, url, act, end } = place.start();
+  const page = await url();
   await until('finished', { outcome: 'done' });
-  const act = async (fields: object) => {
-    const headers = { 'content-type': 'application/json' };
-    const answer = await fetch(`${page}/api/actions`, { method: 'POST', headers, body: JSON.stringify(fields) });
-    return (await answer.json()) as { readonly outcome: string; readonly price?: { total: { dates: number } } };
-  };
   const [sealed] = await listManifests();
   const date = /session=(\d{4}-\d{2}-\d{2})/.exec(sealed ?? '')?.[1];
   const range = { job: 'nightly', from: date, to: date, mode: 'all' };
@@ -97,9 +89,7 @@ it('a person acts on the page: a run, a backfill after its price, a stop, and al
   for (const path of ['/', '/jobs/nightly', '/runs', '/reports', '/actions', '/api/openapi.json']) {
     expect((await fetch(`${page}${path}`)).status, path).toBe(200);
   }
-  const residentMb = await readResidentMb(child.pid ?? 0);
-  console.log(`a daemon that has shown every page: ${residentMb.toFixed(1)} MB`);
-  expect(residentMb).toBeLessThan(120);
+  expect(await readResidentMb(child.pid ?? 0)).toBeLessThan(120);
   await end();
   const lines = await readLines(join(cwd, '.flowdrop', '_daemon', 'actions.jsonl'));
   expect(lines.map(({ action, outcome }) => `${action} ${outcome}`)).toEqual([
@@ -115,9 +105,7 @@ it('a broken file keeps the old job, also over a restart, and runs go through', 
   await writeFile(file, 'name: [');
   // No signal: the files are read every ten seconds.
   await first.until('job-broken');
-  const exit = once(first.child, 'exit');
-  first.child.kill('SIGTERM');
-  await exit;
+  await first.end();
   const second = place.start();
   await second.until('job-broken');
   await second.until('finished', { outcome: 'done' });
@@ -134,9 +122,9 @@ it('a run that is killed has died, is alerted, and is tried again', async () => 
     schedule: 'schedule:\n  cron: "0 12 * * *"\n  retry: 1m',
   });
   place.gate.follow(holdFrom(1));
-  const { child, lines, until } = place.start();
+  const { lines, until, findRun } = place.start();
   const started = await until('started', { job: 'second' });
-  process.kill(await findRun(child.pid ?? 0, String(started['run'])), 'SIGKILL');
+  process.kill(await findRun(started), 'SIGKILL');
   await until('finished', { job: 'second', outcome: 'died', signal: 'SIGKILL' });
   await until('alerting', { job: 'second', what: 'died' });
   expect(lines.filter(({ event, job }) => event === 'retry-planned' && job === 'second')).toHaveLength(1);
@@ -155,10 +143,8 @@ it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up 
   const [first, second] = [place.start(settings), place.start(settings)];
   await Promise.all([first.until('status-page'), second.until('scheduled')]);
   first.child.kill('SIGHUP');
-  const exit = once(second.child, 'exit');
   const begun = performance.now();
-  second.child.kill('SIGTERM');
-  expect(await exit).toEqual([0, null]);
+  expect(await second.endBy('SIGTERM')).toEqual([0, null]);
   // Its patience with Redis is 5 s.
   expect(performance.now() - begun).toBeLessThan(4_500);
   await first.until('scheduled');
