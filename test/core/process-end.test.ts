@@ -1,7 +1,4 @@
-/**
- * What is said of a child that ended without a word, by real processes: one that V8 aborts, one that aborts itself. That
- * a process is known to be there or gone is tested in `test/state/run-history.test.ts`.
- */
+/** What is said of a child that ended without a word. Which processes are there: `test/state/run-history.test.ts`. */
 import { pid } from 'node:process';
 import { describe, expect, it } from 'vitest';
 import { explainAbort, isProcessAlive } from '../../src/core/liveness.ts';

@@ -1,7 +1,6 @@
 /**
- * A daemon that is killed in each action of its page, as whole processes: nothing is half done, the next daemon says what
- * was asked, and the same can be asked again. Each daemon repeats the action in which the one before it was killed, and is
- * killed in the next one. A daemon that is killed in a run of its schedule is in `killed.slow.test.ts`.
+ * A daemon that is killed in each action of its page, as whole processes: each one repeats the action in which the one
+ * before it was killed, and is killed in the next. Kills in a run of the schedule are in `killed.slow.test.ts`.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

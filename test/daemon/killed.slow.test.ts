@@ -1,7 +1,4 @@
-/**
- * A daemon that is ended from outside while a run goes on, as whole processes: its child lives longer than it, or does not
- * listen. Orderly stops are in `start.slow.test.ts`; two daemons in `shared-ticks.external.test.ts`.
- */
+/** A daemon that is ended from outside while a run goes on. Two daemons are in `shared-ticks.external.test.ts`. */
 import { beforeEach, expect, it } from 'vitest';
 import { holdFrom } from '../support/fault-plan.ts';
 import { listFiles } from '../support/flowdrop.ts';

@@ -1,7 +1,4 @@
-/**
- * The daemon's loop when something around it fails: Redis is away, a claim is lost, a run or a store hangs, the clock was
- * wrong, the daemon is restarted before a tick is over. The usual days are in `loop.test.ts`.
- */
+/** The daemon's loop when something around it fails. The usual days are in `loop.test.ts`. */
 import { describe, expect, it, vi } from 'vitest';
 import type { Coordinator } from '../../src/daemon/state.ts';
 import { DAILY, DAY, HOUR, jobText, MINUTE, NOW, TODAY, useDaemon } from './loop.ts';

@@ -1,7 +1,4 @@
-/**
- * The daemon's loop under a moved clock: what is started when, in which order, how many at once, and what is tried again.
- * Ticks as such are in `ticks.test.ts`; whole processes in `start.slow.test.ts`.
- */
+/** What the daemon starts when, and tries again, under a moved clock. Whole processes are in `start.slow.test.ts`. */
 import { describe, expect, it, vi } from 'vitest';
 import type { Coordinator, Tick } from '../../src/daemon/state.ts';
 import { DAILY, DAY, HOUR, jobText, MINUTE, settle, TODAY, TWO_TICKS, useDaemon } from './loop.ts';

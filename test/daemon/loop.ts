@@ -1,7 +1,4 @@
-/**
- * A daemon with runs, documents and job files of the test's making under vitest's fake timers, so that nothing waits for a
- * disk while the clock moves; the loop itself is real.
- */
+/** The daemon's real loop under vitest's fake timers, with runs, documents and job files of the test's making. */
 import { pino } from 'pino';
 import { afterEach, vi } from 'vitest';
 import { type CalendarOverride, NO_OVERRIDE } from '../../src/calendar/session.ts';

@@ -1,7 +1,4 @@
-/**
- * One schedule for several daemons, on a real Redis: each coordinator here is a daemon with a connection of its own. What
- * becomes of whole processes is tested in `shared-ticks.external.test.ts`.
- */
+/** One schedule for several daemons, on a real Redis. Whole processes are in `shared-ticks.external.test.ts`. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';

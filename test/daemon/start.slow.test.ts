@@ -1,7 +1,4 @@
-/**
- * `flowdrop start` as whole processes: what reaches the disk, signals, files that change, and children that die. When what
- * is started is in `loop.test.ts`.
- */
+/** `flowdrop start` as whole processes. When what is started is in `loop.test.ts`. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * Where order or time matters in the daemon's loop: what a person asks for, readings of a status, runs that record no
- * end, alerts that do not get through. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`.
- */
+/** Where order or time matters in the daemon's loop. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`. */
 import { describe, expect, it, vi } from 'vitest';
 import { Fault } from '../../src/core/errors.ts';
 import { HOUR, jobText, MINUTE, settle, type TestDaemon, type TestOptions, TWO_TICKS, useDaemon } from './loop.ts';

@@ -1,7 +1,4 @@
-/**
- * Job files: what is shipped parses, and every fault is told with file, line, key path, what came and what is allowed.
- * What the command line makes of them is tested in `test/flow`.
- */
+/** Job files: what is shipped parses, and what is refused where. What commands make of them is tested in `test/flow`. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';

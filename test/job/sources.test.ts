@@ -1,7 +1,4 @@
-/**
- * Job files beyond the trades of the contract: rows by SQL of one's own, snapshots, a server's table; checks, how objects
- * are written, and catalogs. What each resolves to, and what is refused where. The rest of a job file is in `job.test.ts`.
- */
+/** Job files beyond the trades of the contract, checks, objects and catalogs. The rest is in `job.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { parseJob } from '../../src/job/parse.ts';

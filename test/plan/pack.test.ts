@@ -1,7 +1,4 @@
-/**
- * Packing and splitting as pure data, on random days of both axes: windows tile what is not staged, and none exceeds the
- * limit by the counts given. The SQL made of windows is tested on a real engine in `statement.test.ts`.
- */
+/** Packing and splitting as pure data, on random days of both axes. Its SQL is tested in `statement.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import {
   type Axis,

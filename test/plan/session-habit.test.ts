@@ -1,4 +1,4 @@
-/** What earlier sessions tell of the end of a session: rows and symbols that lack, and what is no lack. Through the command line: `test/flow/lagging-source.slow.test.ts`. */
+/** What earlier sessions tell of the end of a session. With commands: `test/flow/lagging-source.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
 import { parseSecond } from '../../src/calendar/wall-clock.ts';
 import {

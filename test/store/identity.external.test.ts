@@ -1,7 +1,4 @@
-/**
- * The identity of a store: made once, remembered in the state folder, and looked for wherever a bare mount point or a bucket
- * made anew could be taken for the store. How commands end then is tested in `test/flow/store-away.slow.test.ts`.
- */
+/** The identity of a store. How commands end without it is tested in `test/flow/store-away.slow.test.ts`. */
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * Presigned links on a real S3 server: how long they last, and who signs them. That the bytes come, and which durations
- * are refused, is in `test/contract/store.external.test.ts`.
- */
+/** Presigned links: how long they last, and who signs them. The rest is in `test/contract/store.external.test.ts`. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { Store } from '../../src/store/store.ts';

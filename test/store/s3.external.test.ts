@@ -1,7 +1,4 @@
-/**
- * Faults of the S3 store at the socket, its settings and its errors. What holds for every store is in
- * `test/contract/store.external.test.ts`.
- */
+/** Faults of the S3 store at the socket. What holds for every store is in `test/contract/store.external.test.ts`. */
 import { randomBytes } from 'node:crypto';
 import { readdir, writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';

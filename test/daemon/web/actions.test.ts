@@ -1,6 +1,5 @@
 /**
- * What the page does when it is asked, and whom it refuses: forms of other sites, without a token, with a wrong, foreign,
- * old or used one; hostile values in every field; bodies without end. What the daemon makes of it is in
+ * What the page does when it is asked, and whom it refuses. What the daemon makes of it is in
  * `test/daemon/steps.test.ts`, with real runs in `test/daemon/start.slow.test.ts`.
  */
 import { writeFile } from 'node:fs/promises';

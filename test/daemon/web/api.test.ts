@@ -1,8 +1,4 @@
-/**
- * The JSON API and the pages that are drawn from it: each answer against the OpenAPI document, a run of 20,000 windows, a
- * log of 100 MB, 1,000 runs, and names that lead elsewhere. What acts is tested in `actions.test.ts`, how it looks in
- * `browser.slow.test.ts`.
- */
+/** The JSON API and the pages drawn from it. What acts is in `actions.test.ts`, its looks in `browser.slow.test.ts`. */
 import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';

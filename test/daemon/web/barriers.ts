@@ -1,7 +1,4 @@
-/**
- * What keeps a reader from the page: what sticks out of it, whatever axe finds, and what the browser has to say. For the
- * tests in a real browser.
- */
+/** What keeps a reader from the page, for the tests in a real browser. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
@@ -23,7 +20,7 @@ export interface Seen {
   readonly strangers: readonly string[];
 }
 
-/** Goes to a page with a profile of its own, which the caller closes. @param path below the address that is not elsewhere */
+/** Goes to a page with a profile of its own, which the caller closes. @param url what is not elsewhere */
 export async function openPage(browser: Browser, url: string, path: string, looking: Looking = {}): Promise<Seen> {
   const { width = 1280, scheme = 'light', scripts = true } = looking;
   const context = await browser.newContext({

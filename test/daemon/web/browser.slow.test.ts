@@ -1,8 +1,6 @@
 /**
- * The status page in a real browser, on a phone and a desktop, light and dark: nothing sticks out, nothing is refused by
- * its own policy, nothing is fetched from elsewhere, and a reader with a keyboard, a finger or a screen reader is told
- * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
- * tested in `site.test.ts`.
+ * The status page in a real browser, on a phone and a desktop, light and dark. Screenshots are written to
+ * `test-results/status/` for a person to look at. What the addresses answer is tested in `site.test.ts`.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';

@@ -1,7 +1,4 @@
-/**
- * The page of a drop and its download: read once for all, bounded, and never for a name that the daemon does not know.
- * With a real store it is in `test/daemon/start.slow.test.ts`.
- */
+/** The page of a drop and its download. With a real store it is in `test/daemon/start.slow.test.ts`. */
 import { Readable } from 'node:stream';
 import { afterEach, expect, it } from 'vitest';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';

@@ -1,7 +1,6 @@
 /**
- * What Prometheus reads of the daemon, and what is shipped for it: each run is counted once, labels cannot grow, and the
- * dashboard and the alert rules name metrics that there are. The rules are tried by Prometheus's own `promtool`, which
- * `prometheus-start.sh` installs (as root on Debian).
+ * What Prometheus reads of the daemon, and what is shipped for it. The rules are tried by Prometheus's own `promtool`,
+ * which `prometheus-start.sh` installs (as root on Debian).
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,5 @@
 /**
- * Previews of archived reports on the status page, in a real browser with a real mail: read when somebody unfolds them and
- * not before, in a frame where nothing runs, and left alone while the page follows the daemon. Screenshots are written to
+ * Previews of archived reports on the status page, in a real browser with a real mail. Screenshots are written to
  * `test-results/status/` for a person to look at.
  */
 import { mkdir } from 'node:fs/promises';

@@ -1,7 +1,4 @@
-/**
- * An archived report from the store to the page, by the real command: one that is there, one that is there no more, and
- * what says nothing of either. Addresses and bounds are in `site.test.ts`.
- */
+/** An archived report from the store to the page, by the real command. Addresses and bounds are in `site.test.ts`. */
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';

@@ -1,7 +1,6 @@
 /**
- * What the daemon's server answers, over real sockets: who may look, by which name, by which method; health, reports, and
- * bounds on what a caller can make it do. How the page looks is tested in `browser.slow.test.ts`, the metrics' numbers in
- * `metrics.external.test.ts`.
+ * What the daemon's server answers, over real sockets. How the page looks is tested in `browser.slow.test.ts`, numbers of
+ * the metrics in `metrics.external.test.ts`.
  */
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
