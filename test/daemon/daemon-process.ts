@@ -118,18 +118,7 @@ export function useDaemonPlace(): DaemonPlace {
   };
 }
 
-/** Waits until the outbox holds so many mails of which the source matches. */
-export async function untilMails(cwd: string, pattern: RegExp, count: number): Promise<readonly string[]> {
-  return await vi.waitFor(
-    async () => {
-      const mails = await listMails(cwd, pattern);
-      expect(mails.length).toBeGreaterThanOrEqual(count);
-      return mails;
-    },
-    { timeout: PATIENCE_MS, interval: 100 },
-  );
-}
-
+/** Mails in the outbox of which the source matches. */
 export async function listMails(cwd: string, pattern: RegExp): Promise<readonly string[]> {
   const names = (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.eml'));
   const mails = await Promise.all(names.map((name) => readFile(join(cwd, 'out', 'mail', name), 'utf8')));

@@ -29,8 +29,6 @@ export const TWO_TICKS = 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m';
 
 export interface StartedRun {
   readonly job: string;
-  readonly path: string;
-  readonly runId: string;
   readonly reason: RunRecord['reason'];
   readonly atMs: number;
   isStopped: boolean;
@@ -171,7 +169,7 @@ async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       return undefined;
     }),
     calendar: options.calendar ?? NO_OVERRIDE,
-    async startRun({ job, path }, runId, { reason }) {
+    async startRun({ job }, runId, { reason }) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
       reasons.set(runId, reason);
       const done = new Promise<ChildEnd>((resolve) => {
@@ -186,7 +184,7 @@ async function startDaemon(options: TestOptions): Promise<TestDaemon> {
           });
         };
       });
-      const run = { job: job.name, path, runId, reason, atMs: Date.now(), stops: 0, isStopped: false, end };
+      const run = { job: job.name, reason, atMs: Date.now(), stops: 0, isStopped: false, end };
       started.push(run);
       const code = options.code?.(job.name, started.length);
       if (code !== undefined) end(code);

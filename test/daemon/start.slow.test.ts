@@ -9,7 +9,7 @@ import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { readResidentMb } from '../support/processes.ts';
-import { untilMails, useDaemonPlace } from './daemon-process.ts';
+import { listMails, useDaemonPlace } from './daemon-process.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "* * * * *"\n  timezone: Etc/UTC';
 
@@ -125,8 +125,8 @@ it('a run that is killed has died, is alerted, and is tried again', async () => 
   await until('finished', { job: 'second', outcome: 'died', signal: 'SIGKILL' });
   await until('alerting', { job: 'second', what: 'died' });
   expect(lines.filter(({ event, job }) => event === 'retry-planned' && job === 'second')).toHaveLength(1);
-  const [mail] = await untilMails(cwd, /^To: ops@example\.com/m, 1);
-  expect(mail).toMatch(/^Subject: .*A run ended without a result/m);
+  const readMail = async () => (await listMails(cwd, /^To: ops@example\.com/m))[0] ?? '';
+  await expect.poll(readMail, { timeout: 90_000 }).toMatch(/^Subject: .*A run ended without a result/m);
   expect((await listRuns()).find(({ id }) => id === started['run'])).toMatchObject({
     outcome: 'died',
     error: { code: 'ENDED_BY_SIGNAL', message: 'The process was ended by SIGKILL.' },
