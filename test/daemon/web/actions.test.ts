@@ -272,18 +272,8 @@ describe('nobody else acts', () => {
   });
 
   const HOSTILE_VALUES = [
-    HOSTILE,
-    '--new-store',
-    '-rf',
-    '../../etc/passwd',
-    '$(reboot)',
-    '`reboot`',
-    'a\nb',
-    'a\0b',
-    '\u202Egpj',
-    '',
-    'x'.repeat(600),
-    '__proto__',
+    ...[HOSTILE, '--new-store', '-rf', '../../etc/passwd', '$(reboot)', '`reboot`', 'a\nb', 'a\0b'],
+    ...['\u202Egpj', '', 'x'.repeat(600), '__proto__'],
   ];
   it.each(['job', 'run', 'date', 'from', 'to', 'mode', 'reason', 'by'])('with a hostile %s', async (field) => {
     await start();
