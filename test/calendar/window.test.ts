@@ -1,7 +1,6 @@
 /** Windows of both axes: their texts, their order. Packing and splitting are tested in `test/plan`. */
 import { describe, expect, test } from 'vitest';
 import {
-  axisOfStretch,
   type Bound,
   compareBounds,
   DAY_END,
@@ -52,25 +51,9 @@ test('bounds are in byte order, as the engine sorts ids', () => {
 });
 
 test('bounds with symbols are ordered by symbol first, between the ends of the day', () => {
-  const bounds: Bound[] = [
-    DAY_START,
-    { symbol: '', second: 0 },
-    { symbol: 'A', second: 0 },
-    { symbol: 'A', second: 5 },
-    { symbol: 'A', second: 5, id: 'x' },
-    { symbol: 'A', second: 86_400 },
-    { symbol: 'AA', second: 0 },
-    { symbol: 'B', second: 0 },
-    DAY_END,
-  ];
+  const symbols = ['', 'A', 'AA', 'B'].flatMap((symbol) => [0, 5, 86_400].map((second) => ({ symbol, second })));
+  const bounds: Bound[] = [DAY_START, ...symbols, DAY_END];
   expect([...bounds].reverse().sort(compareBounds)).toEqual(bounds);
-});
-
-test('a window is of the axis that its bounds are on, a whole day of none', () => {
-  expect(axisOfStretch(wholeDay(DATE))).toBeUndefined();
-  expect(axisOfStretch({ from: DAY_START, to: { second: 5 } })).toBe('time');
-  expect(axisOfStretch({ from: DAY_START, to: { symbol: 'A', second: 0 } })).toBe('symbol');
-  expect(axisOfStretch({ from: { symbol: 'A', second: 0 }, to: DAY_END })).toBe('symbol');
 });
 
 test('windows overlap when a row can lie in both, not when they touch', () => {
