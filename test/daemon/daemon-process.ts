@@ -3,11 +3,12 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
 import type { ActionAnswer } from '../../src/daemon/shapes.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { type LogLine, spawnDaemon } from '../support/daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { listFiles, startService, type TestService } from '../support/flowdrop.ts';
 import { listChildren, readEnvironment } from '../support/processes.ts';
 
 export interface DaemonProcess {
@@ -80,25 +81,19 @@ export interface DaemonPlace {
 
 /** A service for the file, a folder for each test, and daemons in it that end with it. To be called outside of any test. */
 export function useDaemonPlace(): DaemonPlace {
+  const lasting = useCleanups();
+  const { cleanups, folder } = useCleanups(afterEach);
   let service: TestService;
   let gate: FaultProxy;
-  let folder: Awaited<ReturnType<typeof makeFolder>>;
-  const daemons: DaemonProcess[] = [];
+  let cwd: string;
   beforeAll(async () => {
     service = await startService(['--generate', '1', '--generate-rows', '300']);
+    lasting.cleanups.push(() => service.stop());
     gate = await startFaultProxy(service.url);
-  });
-  afterAll(async () => {
-    await gate.close();
-    await service.stop();
+    lasting.cleanups.push(() => gate.close());
   });
   beforeEach(async () => {
-    folder = await makeFolder();
-  });
-  afterEach(async () => {
-    await gate.heal();
-    for (const daemon of daemons.splice(0)) await daemon.end();
-    await folder.remove();
+    cwd = await folder();
   });
   return {
     get service() {
@@ -108,11 +103,14 @@ export function useDaemonPlace(): DaemonPlace {
       return gate;
     },
     get cwd() {
-      return folder.path;
+      return cwd;
     },
     start(settings = {}) {
-      const daemon = startDaemonProcess(folder.path, { ...service.env, FLOWDROP_API_URL: gate.url, ...settings });
-      daemons.push(daemon);
+      const daemon = startDaemonProcess(cwd, { ...service.env, FLOWDROP_API_URL: gate.url, ...settings });
+      cleanups.push(async () => {
+        await gate.heal();
+        await daemon.end();
+      });
       return daemon;
     },
   };

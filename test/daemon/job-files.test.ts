@@ -7,21 +7,16 @@ import { Fault } from '../../src/core/errors.ts';
 import { createDaemon } from '../../src/daemon/daemon.ts';
 import { createFilesReader } from '../../src/daemon/job-files.ts';
 import { readJob } from '../../src/job/job-folder.ts';
-import { makeFolder } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createKeptLog, createSilentLog } from '../support/log.ts';
 import { createOutside } from './loop.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"';
+const { cleanups, folder: makeFolder } = useCleanups(afterEach);
 let folder: string;
-let remove: () => Promise<void>;
-const stopping: (() => Promise<void>)[] = [];
 beforeEach(async () => {
-  ({ path: folder, remove } = await makeFolder());
-});
-afterEach(async () => {
-  for (const stop of stopping.splice(0)) await stop();
-  await remove();
+  folder = await makeFolder();
 });
 
 const open = (changes: Partial<Parameters<typeof createFilesReader>[0]> = {}) =>
@@ -44,7 +39,7 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
   });
   const ended = new AbortController();
   const running = daemon.run(ended.signal);
-  stopping.push(async () => {
+  cleanups.push(async () => {
     ended.abort();
     await running;
   });

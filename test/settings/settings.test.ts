@@ -1,18 +1,18 @@
 /** What is said of the settings: all that the code reads are known, misspelt ones are told, and no secret is shown. */
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { listSecrets } from '../../src/settings/setting-list.ts';
 import { readCalendar, readStatusSettings, reportSettings } from '../../src/settings/settings.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { REPO } from '../support/flowdrop.ts';
 
+const { folder } = useCleanups();
 let cwd: string;
 beforeAll(async () => {
-  cwd = await mkdtemp(join(tmpdir(), 'flowdrop-settings-'));
+  cwd = await folder();
 });
-afterAll(async () => await rm(cwd, { recursive: true, force: true }));
 
 describe('the report of the settings', () => {
   it('knows every one that the code reads', () => {

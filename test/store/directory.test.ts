@@ -1,28 +1,25 @@
 /** Faults of the directory store at the file system. What holds for every store is in `test/contract/store.external.test.ts`. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 
+const { folder } = useCleanups(afterEach);
 let base: string;
 let root: string;
 let store: Store;
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'flowdrop-directory-'));
+  base = await folder();
   root = join(base, 'root');
   store = await openDirectoryStore(root);
-});
-
-afterEach(async () => {
-  await rm(base, { recursive: true, force: true });
 });
 
 const PUT_FILE = fileURLToPath(new URL('../support/put-file.ts', import.meta.url));
@@ -153,33 +150,29 @@ const mountObstacle = await findMountObstacle();
 if (mountObstacle) console.warn(`*** THE TESTS OF FULL AND READ-ONLY DISKS ARE SKIPPED: ${mountObstacle}`);
 
 describe.skipIf(mountObstacle !== undefined)('on a small disk', () => {
-  let folder: string;
+  const lasting = useCleanups();
+  let place: string;
   let disk: SmallDisk;
-
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'flowdrop-full-'));
-    disk = await mountSmallDisk(folder, 256 * 1024);
-  });
-
-  afterAll(async () => {
-    await disk.remove();
-    await rm(folder, { recursive: true, force: true });
+    place = await lasting.folder();
+    disk = await mountSmallDisk(place, 256 * 1024);
+    lasting.cleanups.push(() => disk.remove());
   });
 
   test('a put fails with a hint, leaves the previous object, and works when there is room', async () => {
-    const full = await openDirectoryStore(folder);
+    const full = await openDirectoryStore(place);
     await full.put('a/b', { bytes: Buffer.from('previous') });
     await writeFile(join(base, 'large'), Buffer.alloc(1_000_000));
     const fault = { ...FAULT, hint: expect.stringContaining('full') };
     await expect(full.put('a/b', { path: join(base, 'large') })).rejects.toMatchObject(fault);
     await expect(full.putIfAbsent('a/c', Buffer.alloc(1_000_000))).rejects.toMatchObject(fault);
-    expect(await readdir(join(folder, 'a'))).toEqual(['b']);
+    expect(await readdir(join(place, 'a'))).toEqual(['b']);
     await full.put('a/b', { bytes: Buffer.from('next') });
-    expect(await readFile(join(folder, 'a/b'), 'utf8')).toBe('next');
+    expect(await readFile(join(place, 'a/b'), 'utf8')).toBe('next');
   });
 
   test('a disk that became read-only fails every write with a hint, leaves nothing half-written, and is read on', async () => {
-    const store = await openDirectoryStore(join(folder, 'read-only'));
+    const store = await openDirectoryStore(join(place, 'read-only'));
     await store.put('a/b', { bytes: Buffer.from('previous') });
     expect(await disk.makeReadOnly()).toBe(true);
     try {
@@ -188,7 +181,7 @@ describe.skipIf(mountObstacle !== undefined)('on a small disk', () => {
       await expect(store.putIfAbsent('new/c', Buffer.from('x'))).rejects.toMatchObject(fault);
       await expect(store.copy('a/b', 'a/d')).rejects.toMatchObject(fault);
       await expect(store.remove('a/b')).rejects.toMatchObject(fault);
-      const left = (await readdir(join(folder, 'read-only'), { recursive: true })).sort();
+      const left = (await readdir(join(place, 'read-only'), { recursive: true })).sort();
       expect(left).toEqual(['_flowdrop', '_flowdrop/tmp', 'a', 'a/b']);
       expect(await readText(store, 'a/b')).toBe('previous');
     } finally {

@@ -1,6 +1,5 @@
 /** The identity of a store. How commands end without it is tested in `test/flow/store-away.slow.test.ts`. */
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -8,6 +7,7 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { StorePlace, StoreUse } from '../../src/store/identity.ts';
 import { holdStore } from '../../src/store/identity.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { listFiles } from '../support/flowdrop.ts';
 import { findMountObstacle, mountSmallDisk } from '../support/small-disk.ts';
@@ -15,24 +15,18 @@ import { listKeys, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
 
 const IDENTITY = '_flowdrop/store.json';
-const CHANGED = {
-  code: 'STORE_CHANGED',
-  kind: 'failed',
-  hint: expect.stringContaining('flowdrop run JOB --new-store'),
-};
+const HINT = expect.stringContaining('flowdrop run JOB --new-store');
+const CHANGED = { code: 'STORE_CHANGED', kind: 'failed', hint: HINT };
 
+const { folder: makeFolder } = useCleanups(afterEach);
 let base: string;
 let root: string;
 let stateDir: string;
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'flowdrop-identity-'));
+  base = await makeFolder();
   root = join(base, 'root');
   stateDir = join(base, 'state');
-});
-
-afterEach(async () => {
-  await rm(base, { recursive: true, force: true });
 });
 
 const place = (): StorePlace => ({ address: root, kind: 'directory', stateDir });

@@ -11,7 +11,7 @@ import type { Ask } from '../../../src/daemon/state.ts';
 import { type ActionEntry, openActionLog } from '../../../src/state/action-log.ts';
 import { actionLogOf } from '../../../src/state/job-state.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
-import { makeFolder } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
 import {
   type Got,
   HOSTILE,
@@ -28,22 +28,22 @@ import {
 const JOB = 'nightly-trades';
 
 const { url, call, ...page } = usePage();
-let folder: Awaited<ReturnType<typeof makeFolder>>;
+const { folder: makeFolder } = useCleanups(afterEach);
+let folder: string;
 let asked: unknown[];
 let now: number;
 beforeEach(async () => {
   folder = await makeFolder();
   [asked, now] = [[], NOW];
 });
-afterEach(async () => await folder.remove());
 
-const logPath = () => actionLogOf(folder.path);
+const logPath = () => actionLogOf(folder);
 const listActions = async () => await openActionLog(logPath()).list(100);
 
 async function start(changes: PageOptions = {}): Promise<void> {
   await page.start({
     view: makeBadDay,
-    stateDir: folder.path,
+    stateDir: folder,
     ask(ask: Ask) {
       asked.push(ask);
       return { outcome: 'started', text: 'It begins.' };
@@ -142,7 +142,7 @@ describe('an action of a page', () => {
 
   it('repeats a remembered run as it was, but none that would take another store or only staged', async () => {
     await start();
-    const history = new RunHistory(folder.path, JOB);
+    const history = new RunHistory(folder, JOB);
     const runs = [
       makeRun(JOB, 1, { command: 'backfill', args: ['backfill', JOB, '--failed'] }),
       makeRun(JOB, 2, { args: ['run', JOB, '--new-store'] }),
@@ -176,8 +176,8 @@ describe('an action of a page', () => {
   });
 
   it('is not done when it cannot be recorded', async () => {
-    await writeFile(join(folder.path, 'file'), '');
-    await start({ stateDir: join(folder.path, 'file') });
+    await writeFile(join(folder, 'file'), '');
+    await start({ stateDir: join(folder, 'file') });
     expect((await post('/actions/run', { token: await readToken(), job: JOB })).status).toBe(502);
     expect(asked).toEqual([]);
   });
@@ -337,7 +337,7 @@ describe('a program', () => {
 
 it('the record of actions is bounded, and has an action whose end is not known as asked for', async () => {
   await start();
-  const path = join(folder.path, 'actions.jsonl');
+  const path = join(folder, 'actions.jsonl');
   const log = openActionLog(path);
   const at = new Date(NOW).toISOString();
   const entry = { at, who: 'w', action: 'run', job: JOB, line: null, text: 'x'.repeat(900) };

@@ -6,24 +6,24 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunWindow } from '../../../src/state/run-record.ts';
-import { makeFolder } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
 import { HOSTILE, makeBadDay, makeHostileDay, makeRun, NOW, usePage } from './views.ts';
 
 const JOB = 'nightly-trades';
 
 const { url, call, ...page } = usePage();
-let folder: Awaited<ReturnType<typeof makeFolder>>;
+const { folder: makeFolder } = useCleanups(afterEach);
+let folder: string;
 let history: RunHistory;
 beforeEach(async () => {
   folder = await makeFolder();
-  history = new RunHistory(folder.path, JOB);
+  history = new RunHistory(folder, JOB);
   for (const name of ['runs', 'logs', 'stage-runs', 'stage-logs']) {
-    await mkdir(join(folder.path, JOB, name), { recursive: true });
+    await mkdir(join(folder, JOB, name), { recursive: true });
   }
 });
-afterEach(async () => await folder.remove());
 
-const start = (view = makeBadDay()) => page.start({ view: () => view, stateDir: folder.path });
+const start = (view = makeBadDay()) => page.start({ view: () => view, stateDir: folder });
 async function read(path: string): Promise<{ readonly status: number; readonly body: unknown }> {
   const { status, body } = await call(path);
   return { status, body: JSON.parse(body) };

@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { dropPath, jobPath, runPath } from '../../../src/daemon/web/html.ts';
@@ -14,7 +14,8 @@ import { openActionLog } from '../../../src/state/action-log.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunRecord, RunWindow } from '../../../src/state/run-record.ts';
 import { openBrowser } from '../../support/browser.ts';
-import { makeFolder, REPO } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { REPO } from '../../support/flowdrop.ts';
 import { findBarriers, type Looking, OVERFLOWS, openPage } from './barriers.ts';
 import {
   FAILED_RUN,
@@ -42,23 +43,25 @@ const HOSTILE_RUN = makeRun(HOSTILE, 1, {
   dates: [{ date: HOSTILE, status: HOSTILE, rows: 1, requests: 1, error: { code: HOSTILE, message: HOSTILE } }],
 });
 
+const { cleanups, folder } = useCleanups();
+/** What ends with its test. */
+const { cleanups: ends } = useCleanups(afterEach);
 let browser: Browser;
 /** What this machine remembers: runs and actions. */
-let memory: Awaited<ReturnType<typeof makeFolder>>;
+let memory: string;
 let web: HttpListener;
 let view: DaemonView;
 /** Goes on a little with every look, so that no page is a cached one. */
 let now = NOW;
-/** What ends with its test. */
-const opened: { close(): Promise<void> }[] = [];
 
 beforeAll(async () => {
   browser = await openBrowser();
+  cleanups.push(() => browser.close());
   await mkdir(SHOTS, { recursive: true });
-  memory = await makeFolder();
+  memory = await folder();
   await rememberRun(FAILED_RUN, 'page');
   await rememberRun(HOSTILE_RUN, HOSTILE);
-  const actions = openActionLog(join(memory.path, 'actions.jsonl'));
+  const actions = openActionLog(join(memory, 'actions.jsonl'));
   for (const [index, outcome] of (['asked', 'done', 'started', 'refused', 'failed'] as const).entries()) {
     const at = new Date(NOW - index * 3_600_000).toISOString();
     const texts =
@@ -66,19 +69,12 @@ beforeAll(async () => {
     await actions.append({ id: String(index), at, action: 'run', job: 'nightly-trades', outcome, ...texts });
   }
   web = await start(undefined);
-});
-afterEach(async () => {
-  for (const each of opened.splice(0)) await each.close();
-});
-afterAll(async () => {
-  await web.close();
-  await browser.close();
-  await memory.remove();
+  cleanups.push(() => web.close());
 });
 
 /** With a chart of all that there is, and a log of every level. @param text in windows and lines */
 async function rememberRun(run: RunRecord, text: string): Promise<void> {
-  const history = new RunHistory(memory.path, run.job);
+  const history = new RunHistory(memory, run.job);
   const { entry, log } = history.files(run);
   for (const file of [entry, log]) await mkdir(dirname(file), { recursive: true });
   await history.write(run);
@@ -107,7 +103,7 @@ async function start(token: string | undefined, changes: PageOptions = {}): Prom
   return await startPage({
     token,
     view: () => view,
-    stateDir: memory.path,
+    stateDir: memory,
     commands: makeCommands({ report: async () => report }),
     clock: { now: () => (now += 1_100), sleep: async () => {} },
     ...changes,
@@ -117,7 +113,7 @@ async function start(token: string | undefined, changes: PageOptions = {}): Prom
 async function look(shown: DaemonView, { path = '/', ...looking }: Looking & { readonly path?: string } = {}) {
   view = shown;
   const seen = await openPage(browser, web.url, path, looking);
-  opened.push(seen.context);
+  ends.push(() => seen.context.close());
   return seen;
 }
 
@@ -286,7 +282,10 @@ describe('the status page in a browser', () => {
       },
     });
     const { context, page } = await openPage(browser, acting.url, '/', { width: 390 });
-    opened.push(context, acting);
+    ends.push(
+      () => acting.close(),
+      () => context.close(),
+    );
     const press = async (name: string | RegExp, role: 'button' | 'link' = 'button') =>
       await page.getByRole(role, { name }).first().press('Enter');
     const steps = async (path: string, ...all: readonly (() => Promise<unknown>)[]) => {
@@ -358,7 +357,10 @@ describe('the status page in a browser', () => {
     });
     const url = `http://${host}:${new URL(closed.url).port}`;
     const { context, page } = await openPage(browser, url, '', { width: 360 });
-    opened.push(context, closed);
+    ends.push(
+      () => closed.close(),
+      () => context.close(),
+    );
     await page.screenshot({ path: join(SHOTS, 'token-360.png') });
     expect(await findBarriers(page)).toEqual([]);
     await page.getByLabel('Token').fill(TOKEN);
