@@ -54,12 +54,7 @@ describe('an override', () => {
     expect(formatSecond(closeSecond('2027-07-02', 'equity', override))).toBe('13:00:00');
     expect(listSessions('2027-05-28', '2027-05-31', override)).toEqual(['2027-05-28', '2027-05-31']);
     expect(previousSessions('2027-01-19', 2, override)).toEqual(['2027-01-14', '2027-01-19']);
-    expect(listSessions('2027-01-13', '2027-01-20', override)).toEqual([
-      '2027-01-13',
-      '2027-01-14',
-      '2027-01-19',
-      '2027-01-20',
-    ]);
+    expect(listSessions('2027-01-14', '2027-01-19', override)).toEqual(['2027-01-14', '2027-01-19']);
   });
 
   test('says the same in JSON', () => {
@@ -73,9 +68,8 @@ describe('an override', () => {
   });
 
   test('that says what holds already is accepted', () => {
-    expect(() =>
-      parseCalendarOverride('calendar.yaml', 'closed: [2026-12-25]\nearly_close: [2026-12-24]'),
-    ).not.toThrow();
+    const text = 'closed: [2026-12-25]\nearly_close: [2026-12-24]';
+    expect(() => parseCalendarOverride('calendar.yaml', text)).not.toThrow();
   });
 });
 

@@ -1,6 +1,6 @@
 /** The leaf modules: numbers for people, redaction in logs, errors. Atomic files are tested with stores. */
 import { describe, expect, test } from 'vitest';
-import { assertNotAborted, describeError, EXIT_CODES, Fault } from '../../src/core/errors.ts';
+import { describeError } from '../../src/core/errors.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createRedactor } from '../../src/core/redact.ts';
 import {
@@ -74,12 +74,10 @@ test('counts, decimals and shares are grouped and rounded the same everywhere', 
 describe('a log', () => {
   const key = 'apikey_a"b\\c d';
 
-  function logInto(pretty: boolean): { lines: string[]; log: ReturnType<typeof createLog> } {
+  function logInto(pretty: boolean) {
     const lines: string[] = [];
-    return {
-      lines,
-      log: createLog({ level: 'info', pretty, secrets: [key, '', 'abc'], write: (line) => lines.push(line) }),
-    };
+    const write = (line: string) => void lines.push(line.replace(/^\[[\d:]+\] /, ''));
+    return { lines, write, log: createLog({ level: 'info', pretty, secrets: [key, '', 'abc'], run: 'r-1', write }) };
   }
 
   test.each([false, true])('never shows a secret, whatever field it travels in (pretty: %s)', (pretty) => {
@@ -102,9 +100,8 @@ describe('a log', () => {
   });
 
   test('is for people one line each, which says nothing twice and lets nothing move the cursor', () => {
-    const lines: string[] = [];
-    const write = (line: string) => void lines.push(line.replace(/^\[[\d:]+\] /, ''));
-    const log = createLog({ level: 'info', pretty: true, secrets: [], run: 'r-1', write }).child({ job: 'nightly' });
+    const { lines, write, ...own } = logInto(true);
+    const log = own.log.child({ job: 'nightly' });
     log.warn({ event: 'retry', attempt: 2, reason: 'HTTP\n 429' }, 'tried again: HTTP\n 429');
     log.info({ event: 'request', rows: 7 });
     log.error({ event: 'x', target: 'a\u001b[2J' }, 'said \u001b[2Jthis');
@@ -136,18 +133,5 @@ describe('errors', () => {
     const a = new Error('a');
     a.cause = new Error('b', { cause: a });
     expect(describeError(a)).toBe('a: b');
-  });
-
-  test('carry the exit code by their kind, `failed` unless it is said', () => {
-    expect(new Fault('X', 'x').kind).toBe('failed');
-    expect(EXIT_CODES).toEqual({ usage: 2, failed: 1, incomplete: 3, active: 4, interrupted: 130 });
-  });
-
-  test('an aborted signal becomes a resumable interruption', () => {
-    expect(() => assertNotAborted(AbortSignal.abort())).toThrow(
-      expect.objectContaining({ code: 'INTERRUPTED', kind: 'interrupted' }),
-    );
-    expect(() => assertNotAborted(undefined)).not.toThrow();
-    expect(() => assertNotAborted(new AbortController().signal)).not.toThrow();
   });
 });

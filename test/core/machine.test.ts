@@ -1,13 +1,7 @@
 /** What a process may have, and what is made of it. That runs heed it is tested in `test/flow/bounds.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
 import { checkLimits } from '../../src/cli/doctor/checks.ts';
-import {
-  assertEnoughFiles,
-  planEngineMemory,
-  planWorkerMemory,
-  readFileLimit,
-  readMemoryBytes,
-} from '../../src/core/machine.ts';
+import { assertEnoughFiles, planEngineMemory, planWorkerMemory } from '../../src/core/machine.ts';
 
 describe('the memory of the engine', () => {
   it.each([
@@ -29,29 +23,16 @@ describe('the memory of the engine', () => {
   });
 });
 
-describe('open files', () => {
-  it('are refused below what a run needs', () => {
-    expect(() => assertEnoughFiles(255)).toThrow(/255 files; it needs at least 256/);
-    assertEnoughFiles(256);
-    assertEnoughFiles(undefined);
-  });
-
-  it.skipIf(process.platform !== 'linux')('and memory are read of this process', () => {
-    expect(readFileLimit()).toBeGreaterThan(0);
-    expect(readMemoryBytes()).toBeGreaterThan(0);
-  });
+it('open files are not judged where the system does not tell their limit', () => {
+  assertEnoughFiles(undefined);
 });
 
-describe('doctor', () => {
-  const statuses = async (memoryBytes: number, files: number | undefined) =>
-    (await checkLimits(memoryBytes, files)).map(({ check, status }) => `${check}: ${status}`);
-
-  it.each([
-    [4_000_000_000, 1024, ['memory: ok', 'open files: ok']],
-    [4_000_000_000, undefined, ['memory: ok', 'open files: ok']],
-    [700_000_000, 1024, ['memory: warn', 'open files: ok']],
-    [500_000_000, 160, ['memory: fail', 'open files: fail']],
-  ] as const)('finds of %i bytes and %s files: %j', async (memoryBytes, files, found) => {
-    expect(await statuses(memoryBytes, files)).toEqual(found);
-  });
+it.each([
+  [4_000_000_000, 1024, ['memory: ok', 'open files: ok']],
+  [4_000_000_000, undefined, ['memory: ok', 'open files: ok']],
+  [700_000_000, 1024, ['memory: warn', 'open files: ok']],
+  [500_000_000, 160, ['memory: fail', 'open files: fail']],
+] as const)('doctor finds of %i bytes and %s files: %j', async (memoryBytes, files, found) => {
+  const checks = await checkLimits(memoryBytes, files);
+  expect(checks.map(({ check, status }) => `${check}: ${status}`)).toEqual(found);
 });

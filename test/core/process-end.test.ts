@@ -1,6 +1,7 @@
-/** What is said of a child that ended without a word, by real processes: one that V8 aborts, one that aborts itself. */
+/** What is said of a child that ended without a word. Which processes are there: `test/state/run-history.test.ts`. */
+import { pid } from 'node:process';
 import { describe, expect, it } from 'vitest';
-import { explainAbort } from '../../src/core/liveness.ts';
+import { explainAbort, isProcessAlive } from '../../src/core/liveness.ts';
 import { startProcess } from '../../src/daemon/run-process.ts';
 
 const FILLS_MEMORY = 'const kept = []; for (;;) kept.push(new Array(1e5).fill(kept.length));';
@@ -32,3 +33,10 @@ describe('the end of a child', () => {
     expect(explainAbort({ code, signal })).toBe('');
   });
 });
+
+it.each([0, -pid, Number.NaN, 1.5, Number.MAX_SAFE_INTEGER + 1])(
+  '%d is no process, whatever group it may name',
+  (no) => {
+    expect(isProcessAlive(no)).toBe(false);
+  },
+);

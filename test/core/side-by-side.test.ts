@@ -18,6 +18,7 @@ describe('work in parallel', () => {
     });
     expect(most).toBe(Math.min(width, ITEMS.length));
     expect(results).toEqual(ITEMS.map((item) => item * 10));
+    expect(await inParallel([], width, async () => 1)).toEqual([]);
   });
 
   it('begins no item after an error, and throws it only when the others have ended', async () => {
@@ -31,9 +32,5 @@ describe('work in parallel', () => {
     await expect(work).rejects.toThrow('item 1');
     expect(begun).toEqual([0, 1, 2]);
     expect(ended).toEqual([0, 2]);
-  });
-
-  it('does nothing without items', async () => {
-    expect(await inParallel([], 3, async () => 1)).toEqual([]);
   });
 });

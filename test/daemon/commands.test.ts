@@ -26,15 +26,13 @@ function create(scripts: Readonly<Record<string, string>>, clock = systemClock):
   return commands;
 }
 
-describe('a mail server that hangs', () => {
-  it('holds up no status', async () => {
-    const created = create({ hangs: HANGS, nightly: SAYS_STATUS });
-    const alerts = [1, 2, 3].map(() => created.read(['alert', 'hangs']).catch(() => undefined));
-    expect(await created.read(['status', 'nightly'])).toMatchObject([{ job: 'nightly' }]);
-    commands?.stop();
-    commands?.kill();
-    await Promise.all(alerts);
-  });
+it('a mail server that hangs holds up no status', async () => {
+  const created = create({ hangs: HANGS, nightly: SAYS_STATUS });
+  const alerts = [1, 2, 3].map(() => created.read(['alert', 'hangs']).catch(() => undefined));
+  expect(await created.read(['status', 'nightly'])).toMatchObject([{ job: 'nightly' }]);
+  commands?.stop();
+  commands?.kill();
+  await Promise.all(alerts);
 });
 
 describe('a command that hangs', () => {
@@ -54,10 +52,7 @@ describe('a command that hangs', () => {
     const waiting = readStatus('nightly');
     await vi.waitFor(() => expect(late).toHaveLength(2));
     for (const end of late.splice(0)) end();
-    expect(await Promise.all(hanging)).toEqual([
-      expect.stringContaining('was ended by SIGKILL'),
-      expect.stringContaining('was ended by SIGKILL'),
-    ]);
+    for (const end of await Promise.all(hanging)) expect(end).toContain('was ended by SIGKILL');
     expect(await waiting).toMatchObject([{ job: 'nightly' }]);
   });
 
@@ -72,17 +67,15 @@ describe('a command that hangs', () => {
   });
 });
 
-describe('the check of a job file', () => {
-  const says = (results: unknown) => `console.log(${JSON.stringify(JSON.stringify(results))}); process.exitCode = 2`;
+const says = (results: unknown) => `console.log(${JSON.stringify(JSON.stringify(results))}); process.exitCode = 2`;
 
-  it('says why the file is refused, and nothing of what hindered the check itself', async () => {
-    const created = create({
-      good: says([{ job: 'good', ok: true, message: 'all is well' }]),
-      bad: says([{ job: 'bad', ok: false, code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' }]),
-      away: says([{ job: 'away', ok: false, code: 'ENGINE_UNAVAILABLE', message: 'no library' }]),
-      crashes: 'process.abort()',
-    });
-    await expect(created.checkJob('bad')).rejects.toMatchObject({ code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' });
-    for (const file of ['good', 'away', 'crashes']) await expect(created.checkJob(file)).resolves.toBeUndefined();
+it('the check of a job file says why the file is refused, and nothing of what hindered the check itself', async () => {
+  const created = create({
+    good: says([{ job: 'good', ok: true, message: 'all is well' }]),
+    bad: says([{ job: 'bad', ok: false, code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' }]),
+    away: says([{ job: 'away', ok: false, code: 'ENGINE_UNAVAILABLE', message: 'no library' }]),
+    crashes: 'process.abort()',
   });
+  await expect(created.checkJob('bad')).rejects.toMatchObject({ code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' });
+  for (const file of ['good', 'away', 'crashes']) expect(await created.checkJob(file)).toBeUndefined();
 });

@@ -1,5 +1,4 @@
 /** The jobs of a real folder as the daemon knows them, where a reading or a name gets in the way. */
-
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
@@ -8,53 +7,51 @@ import { Fault } from '../../src/core/errors.ts';
 import { createDaemon } from '../../src/daemon/daemon.ts';
 import { createFilesReader } from '../../src/daemon/job-files.ts';
 import { readJob } from '../../src/job/job-folder.ts';
-import { makeFolder } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createKeptLog, createSilentLog } from '../support/log.ts';
 import { createOutside } from './loop.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"';
-const log = createSilentLog();
-
+const { cleanups, folder: makeFolder } = useCleanups(afterEach);
 let folder: string;
-let remove: () => Promise<void>;
-const stopping: (() => Promise<void>)[] = [];
 beforeEach(async () => {
-  ({ path: folder, remove } = await makeFolder());
+  folder = await makeFolder();
 });
-afterEach(async () => {
-  for (const stop of stopping.splice(0)) await stop();
-  await remove();
-});
+
+const open = (changes: Partial<Parameters<typeof createFilesReader>[0]> = {}) =>
+  createFilesReader({
+    ...{ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, checkSql: async () => undefined },
+    log: createSilentLog(),
+    ...changes,
+  });
+
+/** The text of another job in a file of its own. */
+const textOf = (name: string) =>
+  `name: ${name}\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: t\n${SCHEDULE}\n`;
 
 async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
   const outside = createOutside();
   const daemon = createDaemon({
     ...outside,
-    readFiles: createFilesReader({
-      folder,
-      keptDir: join(folder, 'kept'),
-      assertUsable: () => undefined,
-      checkSql: async () => undefined,
-      log,
-    }),
+    readFiles: open(),
     historyOf: (job) => ({ ...outside.historyOf(job), lastRunAt }),
   });
   const ended = new AbortController();
   const running = daemon.run(ended.signal);
-  stopping.push(async () => {
+  cleanups.push(async () => {
     ended.abort();
     await running;
   });
   await vi.waitUntil(() => daemon.view().jobs.length > 0);
-  return { daemon, reload: () => void daemon.reload() };
+  return daemon;
 }
 
 it('a file that is not usable never bears the name of a job that is', async () => {
   await writeFile(await writeJob(folder, { name: 'nightly', schedule: SCHEDULE }), 'name: [');
   const other = await writeJob(folder, { name: 'other', schedule: SCHEDULE });
-  await writeFile(other, `name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: t\n${SCHEDULE}\n`);
-  const { daemon } = await start();
+  await writeFile(other, textOf('nightly'));
+  const daemon = await start();
   expect(daemon.view().jobs.map(({ name, fault }) => [name, fault !== null])).toEqual([
     ['nightly', false],
     ['nightly.yaml', true],
@@ -65,19 +62,18 @@ it('a reading that fails half-way leaves no job without its schedule', async () 
   await writeJob(folder, { name: 'first', schedule: SCHEDULE });
   let failures = 0;
   let isBroken = false;
-  const { daemon, reload } = await start(async () => {
+  const daemon = await start(async () => {
     if (!isBroken) return systemClock.now();
     failures += 1;
     throw new Error('too many open files');
   });
   isBroken = true;
-  const second = await writeJob(folder, { name: 'second', schedule: SCHEDULE });
-  await writeFile(second, `name: second\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: s\n${SCHEDULE}\n`);
-  reload();
+  await writeFile(join(folder, 'second.yaml'), textOf('second').replace('dataset: t', 'dataset: s'));
+  void daemon.reload();
   await vi.waitUntil(() => failures > 0);
   expect(daemon.view().jobs.map(({ name }) => name)).toEqual(['first']);
   isBroken = false;
-  reload();
+  void daemon.reload();
   await vi.waitUntil(() => daemon.view().jobs.length === 2);
   expect(Date.parse(daemon.view().jobs[1]?.next_run ?? '')).toBeGreaterThan(systemClock.now());
 });
@@ -86,17 +82,13 @@ it('a text whose own SQL is refused does not take the place of the one before, a
   const sql = (condition: string) =>
     `  sql: SELECT id FROM RawOptionTrades WHERE ${condition}\n  types: { symbol: string }`;
   const checked: string[] = [];
-  const open = () =>
-    createFilesReader({
-      ...{ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, log },
-      async checkSql({ source }, path) {
-        checked.push(path);
-        if ('sql' in source && source.sql.includes('NOT'))
-          throw new Fault('JOB_INVALID', 'NOT is refused', { kind: 'usage' });
-      },
-    });
+  const checkSql: Parameters<typeof createFilesReader>[0]['checkSql'] = async ({ source }, path) => {
+    checked.push(path);
+    if ('sql' in source && source.sql.includes('NOT'))
+      throw new Fault('JOB_INVALID', 'NOT is refused', { kind: 'usage' });
+  };
   const file = await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('{window}') });
-  const read = open();
+  const read = open({ checkSql });
   await read();
   await read();
   expect(checked).toEqual([file]);
@@ -106,16 +98,14 @@ it('a text whose own SQL is refused does not take the place of the one before, a
   // The child that checks it takes a second: not at each reading.
   expect((await read()).jobs).toMatchObject([kept]);
   expect(checked).toEqual([file, file]);
-  expect((await open()()).jobs).toMatchObject([kept]);
+  expect((await open({ checkSql })()).jobs).toMatchObject([kept]);
 });
 
 it('a copy that cannot be kept is told once, and again where it could be meanwhile', async () => {
   await writeJob(folder, { name: 'own', schedule: SCHEDULE });
   const { log: kept, records } = createKeptLog();
   const keptDir = join(folder, 'kept');
-  const read = createFilesReader({
-    ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log: kept },
-  });
+  const read = open({ log: kept });
   for (const times of [1, 2]) {
     await writeFile(keptDir, 'no folder');
     for (const _ of [1, 2]) await read();
@@ -130,16 +120,13 @@ it('the kept copy of a job names its logo and templates beside the job file, not
   const file = join(folder, 'nightly.yaml');
   const report = 'reports: [{template: flow, to: [a@example.com], logo: brand/logo.svg, templates: brand}]';
   await writeFile(file, `name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: t}\n${report}\n`);
-  const keptDir = join(folder, 'kept');
-  const read = createFilesReader({
-    ...{ folder, keptDir, assertUsable: () => undefined, checkSql: async () => undefined, log },
-  });
+  const read = open();
   await read();
   await writeFile(file, 'name: [');
   // Twice: what is no copy is removed by each reading.
   for (const _ of [1, 2]) {
     const [job] = (await read()).jobs;
-    expect(job?.path).toBe(join(keptDir, 'nightly.yaml'));
+    expect(job?.path).toBe(join(folder, 'kept', 'nightly.yaml'));
     const { look } = (await readJob(job?.path ?? '', folder)).reports[0] ?? {};
     expect(look).toMatchObject({ logo: join(folder, 'brand/logo.svg'), templates: join(folder, 'brand') });
   }

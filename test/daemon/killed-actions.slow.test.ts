@@ -1,9 +1,7 @@
 /**
- * A daemon that is killed in each action of its page, as whole processes: nothing is half done, the next daemon says what
- * was asked, and the same can be asked again. Each daemon repeats the action in which the one before it was killed, and is
- * killed in the next one. A daemon that is killed in a run of its schedule is in `killed.slow.test.ts`.
+ * A daemon that is killed in each action of its page, as whole processes: each one repeats the action in which the one
+ * before it was killed, and is killed in the next. Kills in a run of the schedule are in `killed.slow.test.ts`.
  */
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
@@ -14,7 +12,7 @@ import { holdFrom } from '../support/fault-plan.ts';
 import { flowdrop, listFiles } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { listChildren, untilEnded } from '../support/processes.ts';
-import { type DaemonProcess, findRun, listMails, useDaemonPlace } from './daemon-process.ts';
+import { type DaemonProcess, listMails, useDaemonPlace } from './daemon-process.ts';
 
 const JOB = 'nightly';
 /** A session of which the store knows only that it was lost. */
@@ -39,7 +37,7 @@ it('a daemon that is killed in any action leaves nothing half done, says what wa
   await expectKnown(second, 'stop');
   // Its tick is owed, whether the run heard of the stop or not. A run of the schedule that dies has a retry to ask for.
   const started = await second.until('started', { reason: 'catch-up' });
-  process.kill(await findRun(second.child.pid ?? 0, String(started['run'])), 'SIGKILL');
+  process.kill(await second.findRun(started), 'SIGKILL');
   await second.until('retry-planned');
   await killIn(second, 'retry', {});
   let daemon = place.start();
@@ -97,9 +95,7 @@ async function killIn(daemon: DaemonProcess, action: ActionName, fields: ActionF
     { timeout: 30_000, interval: 1 },
   );
   const children = await listChildren(pid);
-  const exit = once(daemon.child, 'exit');
-  daemon.child.kill('SIGKILL');
-  await exit;
+  await daemon.endBy('SIGKILL');
   await place.gate.heal();
   await untilEnded(children, 60_000);
 }
@@ -112,27 +108,20 @@ async function expectKnown(daemon: DaemonProcess, action: ActionName): Promise<v
   expect(actions[0]).toMatchObject({ action, outcome: expect.stringMatching(/^(asked|started|done)$/) });
   expect((await listRuns(daemon)).filter(({ outcome }) => outcome === null)).toEqual([]);
   for (const path of ['/', '/actions', '/runs', `/jobs/${JOB}`]) {
-    expect((await fetch((await urlOf(daemon)) + path)).status, path).toBe(200);
+    expect((await fetch((await daemon.url()) + path)).status, path).toBe(200);
   }
 }
 
 async function act(daemon: DaemonProcess, action: ActionName, fields: ActionFields): Promise<ActionAnswer> {
-  const body = JSON.stringify({ action, ...(action === 'reload' ? {} : { job: JOB }), ...fields });
-  const headers = { 'content-type': 'application/json' };
-  const answer = await fetch(`${await urlOf(daemon)}/api/actions`, { method: 'POST', headers, body });
-  return (await answer.json()) as ActionAnswer;
+  return await daemon.act({ action, ...(action === 'reload' ? {} : { job: JOB }), ...fields });
 }
 
 async function read(daemon: DaemonProcess, path: string): Promise<unknown> {
-  return await (await fetch((await urlOf(daemon)) + path)).json();
+  return await (await fetch((await daemon.url()) + path)).json();
 }
 
 async function listRuns(daemon: DaemonProcess): Promise<readonly RunRecord[]> {
   return ((await read(daemon, '/api/runs')) as { readonly runs: readonly RunRecord[] }).runs;
-}
-
-async function urlOf(daemon: DaemonProcess): Promise<string> {
-  return String((await daemon.until('status-page'))['url']);
 }
 
 const countEnds = ({ lines }: DaemonProcess) =>

@@ -1,15 +1,11 @@
-/**
- * A daemon that is ended from outside while a run goes on, as whole processes: its child lives longer than it, or does not
- * listen. Orderly stops are in `start.slow.test.ts`; two daemons in `shared-ticks.external.test.ts`.
- */
-import { once } from 'node:events';
+/** A daemon that is ended from outside while a run goes on. Two daemons are in `shared-ticks.external.test.ts`. */
 import { beforeEach, expect, it } from 'vitest';
 import { holdFrom } from '../support/fault-plan.ts';
 import { listFiles } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
 import { listRunning, untilEnded } from '../support/processes.ts';
-import { type DaemonProcess, findRun, listMails, useDaemonPlace } from './daemon-process.ts';
+import { type DaemonProcess, listMails, useDaemonPlace } from './daemon-process.ts';
 
 /** Due once a day, and tried again soon: what runs here was caught up. */
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC\n  retry: 1m';
@@ -21,12 +17,6 @@ beforeEach(() => {
   ({ cwd } = place);
 });
 
-async function kill({ child }: DaemonProcess): Promise<void> {
-  const exit = once(child, 'exit');
-  child.kill('SIGKILL');
-  await exit;
-}
-
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
 
 /** A run that waits for its first page: its engine has the lock of the job by then. */
@@ -34,7 +24,7 @@ async function startHeld(): Promise<{ readonly daemon: DaemonProcess; readonly r
   place.gate.follow(holdFrom(1));
   const daemon = place.start();
   const started = await daemon.until('started');
-  const run = await findRun(daemon.child.pid ?? 0, String(started['run']));
+  const run = await daemon.findRun(started);
   await place.gate.untilHeld();
   return { daemon, run };
 }
@@ -42,7 +32,7 @@ async function startHeld(): Promise<{ readonly daemon: DaemonProcess; readonly r
 it('a daemon that is killed leaves its run alone, and the next one finds it going on and tries again', async () => {
   await writeJob(cwd, { reports: REPORTS, schedule: SCHEDULE });
   const { daemon: first, run } = await startHeld();
-  await kill(first);
+  await first.endBy('SIGKILL');
   expect(await listRunning([run])).toEqual([run]);
   const clock = await createMovedClock(cwd, Date.now());
   const second = place.start(clock.env);
@@ -66,9 +56,7 @@ it('a run that does not listen is killed before ten seconds are over, and is owe
   // A stopped process takes no signal but the last one.
   process.kill(run, 'SIGSTOP');
   const begun = performance.now();
-  const exit = once(first.child, 'exit');
-  first.child.kill('SIGTERM');
-  expect(await exit).toEqual([0, null]);
+  expect(await first.endBy('SIGTERM')).toEqual([0, null]);
   expect(performance.now() - begun).toBeGreaterThan(8_500);
   expect(performance.now() - begun).toBeLessThan(10_000);
   expect(await listRunning([run])).toEqual([]);

@@ -1,32 +1,16 @@
-/**
- * The daemon's loop when something around it fails: Redis is away, a claim is lost, a run or a store hangs, the clock was
- * wrong, the daemon is restarted before a tick is over. The usual days are in `loop.test.ts`.
- */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+/** The daemon's loop when something around it fails. The usual days are in `loop.test.ts`. */
+import { describe, expect, it, vi } from 'vitest';
 import type { Coordinator } from '../../src/daemon/state.ts';
-import { DAY, HOUR, jobText, MINUTE, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+import { DAILY, DAY, HOUR, jobText, MINUTE, NOW, TODAY, useDaemon } from './loop.ts';
 
-let test: TestDaemon | undefined;
-const start = async (options: TestOptions) => {
-  test = await startDaemon(options);
-  return test;
-};
-afterEach(async () => {
-  await test?.stop();
-  test = undefined;
-});
+const { start, runsOf } = useDaemon();
 
-const DAILY = 'cron: "30 17 * * *"';
 const SHARED = `${DAILY}, distributed: true`;
-/** A Friday, 12:30 in New York; the day's tick is at 22:30 UTC. */
-const NOW = '2026-11-20T17:30:30Z';
-const TODAY = '2026-11-20T17:00:00Z';
 const BEFORE = '2026-11-18T23:00:00Z';
-const runsOf = (name: string) =>
-  test?.daemon
-    .view()
-    .jobs.find((job) => job.name === name)
-    ?.runs.map(({ outcome, reason }) => `${outcome} ${reason}`);
+/** Its last tick was missed. */
+const MISSED = { lastRuns: { a: BEFORE } };
+/** Never ran. */
+const NEW = { lastRuns: {} };
 
 const quiet: Coordinator = {
   claim: async () => true,
@@ -46,7 +30,7 @@ describe('what is shared', () => {
   it('and was missed is run where the claim was won, and nowhere else', async () => {
     const claimed: string[] = [];
     await start({
-      ...{ now: NOW, jobs: { a: SHARED, b: SHARED }, lastRuns: { a: BEFORE, b: BEFORE }, code: () => 0 },
+      ...{ jobs: { a: SHARED, b: SHARED }, lastRuns: { a: BEFORE, b: BEFORE }, code: () => 0 },
       coordinator: {
         ...quiet,
         async claim({ job, dueAtMs }) {
@@ -69,7 +53,7 @@ describe('what is shared', () => {
     const coordinator: Coordinator = { ...quiet, complete };
     for (const stopWith of [undefined, 0] as const) {
       const { started, stop, lines } = await start({
-        ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, coordinator },
+        ...{ ...MISSED, schedule: SHARED, coordinator },
         ...(stopWith === undefined ? {} : { stopWith }),
       });
       expect(started).toHaveLength(1);
@@ -77,7 +61,6 @@ describe('what is shared', () => {
       expect(runsOf('a')).toEqual([stopWith === 0 ? 'done catch-up' : 'interrupted catch-up']);
       // A failure that the stop has not caused is told.
       expect(lines.filter(({ event }) => event === 'complete-failed')).toHaveLength(completed.length);
-      test = undefined;
     }
     expect(completed).toEqual([Date.parse('2026-11-19T22:30:00Z')]);
   });
@@ -85,7 +68,7 @@ describe('what is shared', () => {
   it('does not hold up, while Redis is away, what is not', async () => {
     const shared = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${index}`, SHARED]));
     const { pass } = await start({
-      ...{ now: NOW, jobs: { ...shared, a: DAILY }, lastRuns: { a: BEFORE }, code: () => 0 },
+      ...{ ...MISSED, jobs: { ...shared, a: DAILY }, code: () => 0 },
       coordinator: { ...quiet, claim: slowlyAway },
     });
     await pass(10_000);
@@ -98,9 +81,8 @@ describe('what is shared', () => {
       claims += 1;
       return await (claims < 5 ? away() : true);
     };
-    const { pass, lines } = await start({
-      ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, code: () => 0, coordinator: { ...quiet, claim } },
-    });
+    const coordinator = { ...quiet, claim };
+    const { pass, lines } = await start({ ...MISSED, schedule: SHARED, code: () => 0, coordinator });
     await pass(40_000);
     expect([claims, runsOf('a')]).toEqual([3, []]);
     vi.setSystemTime(Date.now() - 5 * MINUTE);
@@ -112,7 +94,7 @@ describe('what is shared', () => {
   it('and was taken over by another daemon is stopped here, and not tried again', async () => {
     let isLost = false;
     const { pass, started, lines } = await start({
-      ...{ now: NOW, jobs: { a: `${SHARED}, retry: 1m` }, lastRuns: { a: TODAY } },
+      schedule: `${SHARED}, retry: 1m`,
       coordinator: { ...quiet, renew: async () => !isLost },
     });
     await pass(5 * HOUR);
@@ -128,7 +110,7 @@ describe('what is shared', () => {
   it('stays claimed while its run goes on, although its file is gone for a moment', async () => {
     const completed: number[] = [];
     const { files, change, pass, started } = await start({
-      ...{ now: NOW, jobs: { a: SHARED, b: DAILY }, lastRuns: { a: TODAY, b: TODAY } },
+      jobs: { a: SHARED, b: DAILY },
       coordinator: { ...quiet, complete: async ({ dueAtMs }) => void completed.push(dueAtMs) },
     });
     await pass(5.5 * HOUR);
@@ -151,9 +133,7 @@ describe('what is shared', () => {
 describe('a run that takes too long', () => {
   it('is stopped, alerted once, and tried again, and the job behind it gets its place', async () => {
     const jobs = { a: `${DAILY}, timeout: 2h`, b: 'cron: "45 17 * * *", timeout: off' };
-    const { started, alerts, lines, pass, times } = await start({
-      ...{ now: NOW, jobs, lastRuns: { a: TODAY, b: TODAY }, maxRuns: 1, stopWith: 'SIGKILL' },
-    });
+    const { started, alerts, lines, pass, times } = await start({ jobs, maxRuns: 1, stopWith: 'SIGKILL' });
     await pass(5 * HOUR);
     // The clock is set: it is not the run that took so long.
     vi.setSystemTime(Date.now() + 3 * HOUR);
@@ -178,94 +158,77 @@ describe('a run that takes too long', () => {
   });
 
   it('but comes to its own end when it is asked to stop has that end', async () => {
-    const { started, pass } = await start({
-      ...{ now: NOW, jobs: { a: `${DAILY}, timeout: 60m` }, lastRuns: { a: TODAY }, stopWith: 3 },
-    });
+    const { started, pass } = await start({ schedule: `${DAILY}, timeout: 60m`, stopWith: 3 });
     await pass(6.5 * HOUR);
     expect(started[0]?.isStopped).toBe(true);
     expect(runsOf('a')).toEqual(['incomplete scheduled']);
   });
 });
 
-describe('a job whose dates never expire', () => {
-  it('comes to its turn among others that are due all the time', async () => {
-    const often = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, 'cron: "*/15 * * * *"']));
-    const pending = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, ['2026-11-21T14:30:00Z']]));
-    const { started, pass } = await start({
-      ...{ now: NOW, jobs: { a: 'cron: "40 12 * * *"', ...often }, pending, maxRuns: 1 },
-      lastRuns: { a: TODAY, b: TODAY, c: TODAY, d: TODAY },
-    });
-    for (let round = 0; round < 12; round += 1) {
-      await pass(10 * MINUTE);
-      started.at(-1)?.end(0);
-    }
+it('a job whose dates never expire comes to its turn among others that are due all the time', async () => {
+  const often = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, 'cron: "*/15 * * * *"']));
+  const pending = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, ['2026-11-21T14:30:00Z']]));
+  const jobs = { a: 'cron: "40 12 * * *"', ...often };
+  const { started, pass } = await start({ jobs, pending, maxRuns: 1 });
+  for (let round = 0; round < 12; round += 1) {
     await pass(10 * MINUTE);
-    expect(started.map(({ job }) => job)).toContain('a');
     started.at(-1)?.end(0);
-  });
+  }
+  await pass(10 * MINUTE);
+  expect(started.map(({ job }) => job)).toContain('a');
+  started.at(-1)?.end(0);
 });
 
-describe('a job whose retries are taken out of its file', () => {
-  it.each([
-    ['with its schedule', 'name: a\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: a\n'],
-    ['alone', jobText('a', `${DAILY}, retry: off`)],
-  ])('%s is not tried again', async (_how, text) => {
-    const { files, change, pass, started } = await start({
-      ...{ now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1 },
-    });
-    expect(started).toHaveLength(1);
-    files.set('a', text);
-    change();
-    await pass(HOUR);
-    expect(started).toHaveLength(1);
+it.each([
+  ['with its schedule', 'name: a\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: a\n'],
+  ['alone', jobText('a', `${DAILY}, retry: off`)],
+])('a job whose retries are taken out of its file %s is not tried again', async (_how, text) => {
+  const { files, change, pass, started } = await start({
+    ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1 },
   });
+  expect(started).toHaveLength(1);
+  files.set('a', text);
+  change();
+  await pass(HOUR);
+  expect(started).toHaveLength(1);
 });
 
-describe('a run that hangs', () => {
-  it('does not keep it quiet that dates expire, nor does one that waits behind it', async () => {
-    const { alerts, pass, started } = await start({
-      ...{ now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: BEFORE }, maxRuns: 1 },
-    });
-    await pass(HOUR - MINUTE);
-    expect(started).toHaveLength(1);
-    expect(alerts).toEqual([]);
-    await pass(HOUR);
-    expect(alerts.map(({ file }) => file).sort()).toEqual(['jobs/a.yaml', 'jobs/b.yaml']);
+it('a run that hangs does not keep it quiet that dates expire, nor does one that waits behind it', async () => {
+  const { alerts, pass, started } = await start({
+    ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: BEFORE }, maxRuns: 1 },
   });
+  await pass(HOUR - MINUTE);
+  expect(started).toHaveLength(1);
+  expect(alerts).toEqual([]);
+  await pass(HOUR);
+  expect(alerts.map(({ file }) => file).sort()).toEqual(['jobs/a.yaml', 'jobs/b.yaml']);
 });
 
-describe('what was missed of a session', () => {
-  it('is run although a tick of a day without one comes before its order is known', async () => {
-    await start({
-      ...{ now: '2026-11-22T08:04:58Z', jobs: { a: 'cron: "* * * * *", timezone: Etc/UTC' }, pending: { a: [] } },
-      ...{ statusMs: () => 2_500, code: () => 0 },
-    });
-    await test?.pass(10_000);
-    expect(runsOf('a')).toContain('done catch-up');
+it('what was missed of a session is run although a tick of a day without one comes before its order is known', async () => {
+  const { pass } = await start({
+    ...{ ...NEW, now: '2026-11-22T08:04:58Z', schedule: 'cron: "* * * * *", timezone: Etc/UTC', pending: { a: [] } },
+    ...{ statusMs: () => 2_500, code: () => 0 },
   });
+  await pass(10_000);
+  expect(runsOf('a')).toContain('done catch-up');
 });
 
-describe('a store that hangs', () => {
-  it('holds what was missed up for a minute, and no longer', async () => {
-    const { started, pass } = await start({
-      ...{ now: NOW, jobs: { a: DAILY }, lastRuns: { a: BEFORE }, statusMs: () => DAY },
-    });
-    await pass(30_000);
-    expect(started).toEqual([]);
-    await pass(35_000);
-    expect(started).toHaveLength(1);
-    started[0]?.end(0);
-  });
+it('a store that hangs holds what was missed up for a minute, and no longer', async () => {
+  const { started, pass } = await start({ ...MISSED, statusMs: () => DAY });
+  await pass(30_000);
+  expect(started).toEqual([]);
+  await pass(35_000);
+  expect(started).toHaveLength(1);
+  started[0]?.end(0);
 });
 
 describe('a clock that was a year ahead', () => {
+  const wrong = { ...NEW, now: new Date(Date.parse(NOW) + 365 * DAY).toISOString() };
+
   it('keeps nobody from hearing of gaps, and no status from being read, once it is right', async () => {
-    const right = Date.parse(NOW);
-    const { alerts, statusReads, pass } = await start({
-      ...{ now: new Date(right + 365 * DAY).toISOString(), jobs: { a: DAILY }, pending: { a: [] }, code: () => 0 },
-    });
+    const { alerts, statusReads, pass } = await start({ ...wrong, pending: { a: [] }, code: () => 0 });
     await pass(2 * MINUTE);
-    vi.setSystemTime(right);
+    vi.setSystemTime(Date.parse(NOW));
     alerts.length = 0;
     statusReads.length = 0;
     await pass(2 * HOUR);
@@ -274,33 +237,28 @@ describe('a clock that was a year ahead', () => {
   });
 
   it('and has planned a retry for then, does not pass over the ticks until then', async () => {
-    const right = Date.parse(NOW);
-    const { started, pass } = await start({
-      ...{ now: new Date(right + 365 * DAY).toISOString(), jobs: { a: `${DAILY}, retry: 10m` }, code: () => 1 },
-    });
+    const { started, pass } = await start({ ...wrong, schedule: `${DAILY}, retry: 10m`, code: () => 1 });
     await pass(2 * MINUTE);
     const before = started.length;
     expect(before).toBeGreaterThan(0);
-    vi.setSystemTime(right);
+    vi.setSystemTime(Date.parse(NOW));
     await pass(6 * HOUR);
     expect(started.slice(before)).toContainEqual(expect.objectContaining({ reason: 'scheduled' }));
   });
 });
 
-describe('a run that takes its time to stop', () => {
-  it('is asked once, however often somebody asks', async () => {
-    const { daemon, started, pass } = await start({ now: NOW, jobs: { a: DAILY }, stopMs: 8_000 });
-    for (let asked = 0; asked < 2; asked += 1) {
-      expect(daemon.ask({ job: 'a', command: 'stop' }).outcome).toBe('done');
-      await pass(3_000);
-    }
-    expect(started).toEqual([expect.objectContaining({ stops: 1 })]);
-  });
+it('a run that takes its time to stop is asked once, however often somebody asks', async () => {
+  const { daemon, started, pass } = await start({ ...NEW, stopMs: 8_000 });
+  for (let asked = 0; asked < 2; asked += 1) {
+    expect(daemon.ask({ job: 'a', command: 'stop' }).outcome).toBe('done');
+    await pass(3_000);
+  }
+  expect(started).toEqual([expect.objectContaining({ stops: 1 })]);
 });
 
 describe('who asks the daemon', () => {
   it('starts no process by a probe, and by looking at the page one a minute', async () => {
-    const { daemon, statusReads, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY } });
+    const { daemon, statusReads, pass } = await start();
     const ask = async (how: () => unknown) => {
       statusReads.length = 0;
       for (let second = 0; second < 600; second += 10) {
@@ -317,7 +275,7 @@ describe('who asks the daemon', () => {
 
   it('hears of a loop that goes on, and of one that stands still', async () => {
     const { daemon, pass } = await start({
-      ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE } },
+      ...{ ...MISSED, schedule: SHARED },
       coordinator: { ...quiet, claim: () => new Promise(() => undefined) },
     });
     await pass(HOUR);

@@ -1,35 +1,13 @@
-/**
- * The daemon's loop under a moved clock: what is started when, in which order, how many at once, and what is tried again.
- * Ticks as such are in `ticks.test.ts`; whole processes in `start.slow.test.ts`.
- */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+/** What the daemon starts when, and tries again, under a moved clock. Whole processes are in `start.slow.test.ts`. */
+import { describe, expect, it, vi } from 'vitest';
 import type { Coordinator, Tick } from '../../src/daemon/state.ts';
-import { DAY, HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+import { DAILY, DAY, HOUR, jobText, MINUTE, settle, TODAY, TWO_TICKS, useDaemon } from './loop.ts';
 
-let test: TestDaemon | undefined;
-const start = async (options: TestOptions) => {
-  test = await startDaemon(options);
-  return test;
-};
-afterEach(async () => {
-  await test?.stop();
-  test = undefined;
-});
-
-const DAILY = 'cron: "30 17 * * *"';
-/** A Friday, 12:30 in New York. */
-const NOW = '2026-11-20T17:30:30Z';
-const TODAY = '2026-11-20T17:00:00Z';
-const outcomes = (name: string) =>
-  test?.daemon
-    .view()
-    .jobs.find((job) => job.name === name)
-    ?.runs.map(({ outcome, reason }) => `${outcome} ${reason}`);
+const { start, runsOf } = useDaemon();
 
 describe('at start', () => {
   it('what was missed runs once a job, soonest expiry first, then by due time', async () => {
     const { times } = await start({
-      now: NOW,
       jobs: { a: DAILY, b: DAILY, c: 'cron: "30 16 * * *"', fresh: DAILY },
       lastRuns: { a: '2026-11-10T22:30:00Z', b: '2026-11-10T22:30:00Z', c: '2026-11-10T22:30:00Z', fresh: TODAY },
       pending: { b: ['2026-11-21T14:30:00Z'] },
@@ -42,21 +20,18 @@ describe('at start', () => {
   it('a missed session is due although a day without one came after it', async () => {
     const { started } = await start({
       now: '2026-11-21T23:00:00Z',
-      jobs: { a: DAILY },
       lastRuns: { a: '2026-11-20T12:00:00Z' },
       code: () => 0,
     });
     expect(started).toHaveLength(1);
-    expect(outcomes('a')).toEqual(['done catch-up']);
+    expect(runsOf()).toEqual(['done catch-up']);
   });
 });
 
 describe('runs', () => {
   it('are at most so many at once, and the next waits for a place', async () => {
     const { started, pass, daemon } = await start({
-      now: NOW,
       jobs: { a: DAILY, b: DAILY, c: DAILY },
-      lastRuns: { a: TODAY, b: TODAY, c: TODAY },
       pending: { c: ['2026-11-21T14:30:00Z'] },
     });
     await pass(5 * HOUR);
@@ -69,13 +44,9 @@ describe('runs', () => {
   });
 
   it('of a job never overlap', async () => {
-    const { started, pass, lines } = await start({
-      now: NOW,
-      jobs: { a: 'cron: "*/15 * * * *"' },
-      lastRuns: { a: '2026-11-20T17:30:10Z' },
-    });
+    const lastRuns = { a: '2026-11-20T17:30:10Z' };
+    const { started, pass, lines } = await start({ schedule: 'cron: "*/15 * * * *"', lastRuns });
     await pass(HOUR);
-    expect(started).toHaveLength(1);
     expect(lines.filter(({ event }) => event === 'overlap')).toHaveLength(3);
     expect(started).toHaveLength(1);
     // Of the ticks that came meanwhile the newest waits, and not for the next one.
@@ -88,11 +59,7 @@ describe('runs', () => {
   });
 
   it('of a run that fails while the next tick waits is that tick', async () => {
-    const { times, started, pass, lines } = await start({
-      now: NOW,
-      jobs: { a: 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' },
-      lastRuns: { a: TODAY },
-    });
+    const { times, started, pass, lines } = await start({ schedule: TWO_TICKS });
     await pass(95 * MINUTE);
     started[0]?.end(1);
     await pass(MINUTE);
@@ -101,17 +68,15 @@ describe('runs', () => {
   });
 });
 
-describe('who counts the runs', () => {
-  it('is told of each when it has ended', async () => {
-    const { daemon, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 1 });
-    const ended: unknown[] = [];
-    daemon.countRuns(({ job, outcome, reason }) => ended.push([job, outcome, reason]));
-    await pass(5 * HOUR + 20 * MINUTE);
-    expect(ended).toEqual([
-      ['a', 'failed', 'scheduled'],
-      ['a', 'failed', 'retry'],
-    ]);
-  });
+it('who counts the runs is told of each when it has ended', async () => {
+  const { pass, daemon } = await start({ code: () => 1 });
+  const ended: unknown[] = [];
+  daemon.countRuns(({ job, outcome, reason }) => ended.push([job, outcome, reason]));
+  await pass(5 * HOUR + 20 * MINUTE);
+  expect(ended).toEqual([
+    ['a', 'failed', 'scheduled'],
+    ['a', 'failed', 'retry'],
+  ]);
 });
 
 describe('a run that failed', () => {
@@ -119,13 +84,11 @@ describe('a run that failed', () => {
     ['failed', 1],
     ['met another active one', 4],
     ['was killed', 'SIGKILL'],
+    // Rows come, and clocks are set.
+    ['held dates back', 3],
   ] as const)('because it %s is tried again until the next tick', async (_why, code) => {
-    const { times, pass, alerts } = await start({
-      now: NOW,
-      jobs: { a: 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' },
-      lastRuns: { a: TODAY },
-      code: () => code,
-    });
+    const held = code === 3 ? [TODAY] : [];
+    const { times, pass, alerts } = await start({ schedule: TWO_TICKS, held, code: () => code });
     await pass(29.9 * MINUTE + HOUR);
     // The third try would be at 19:15, after the next tick.
     expect(times()).toEqual(['18:00 a', '18:25 a', '18:50 a', '19:00 a']);
@@ -137,47 +100,33 @@ describe('a run that failed', () => {
     ['incomplete', 3],
     ['interrupted', 130],
   ] as const)('of %s is not tried again', async (_outcome, code) => {
-    const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => code });
-    await pass(9 * HOUR);
-    expect(started).toHaveLength(1);
-  });
-
-  it('to seal what it held back is tried again: rows come, and clocks are set', async () => {
-    const jobs = { a: 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' };
-    const { times, pass } = await start({ now: NOW, jobs, lastRuns: { a: TODAY }, held: [TODAY], code: () => 3 });
-    await pass(29.9 * MINUTE + HOUR);
-    expect(times()).toEqual(['18:00 a', '18:25 a', '18:50 a', '19:00 a']);
-  });
-
-  it('with retry: off waits for the next tick', async () => {
-    const jobs = { a: `${DAILY}, retry: off` };
-    const { started, pass } = await start({ now: NOW, jobs, lastRuns: { a: TODAY }, code: () => 1 });
+    const { started, pass } = await start({ code: () => code });
     await pass(9 * HOUR);
     expect(started).toHaveLength(1);
   });
 });
 
 describe('a day without a session', () => {
-  const holiday = { now: '2026-11-26T17:30:00Z', jobs: { a: DAILY }, lastRuns: { a: '2026-11-26T12:00:00Z' } };
+  const holiday = { now: '2026-11-26T17:30:00Z', lastRuns: { a: '2026-11-26T12:00:00Z' } };
   it('starts no process, and is no failure', async () => {
     const { started, pass, lines } = await start({ ...holiday, pending: { a: [] } });
     await pass(6 * HOUR);
     expect(started).toEqual([]);
-    expect(outcomes('a')).toEqual([]);
+    expect(runsOf()).toEqual([]);
     expect(lines.find(({ event }) => event === 'no-session')).toMatchObject({ level: 30, job: 'a' });
   });
 
   it('is run all the same while dates are pending', async () => {
     const { pass } = await start({ ...holiday, pending: { a: ['2026-12-04T14:30:00Z'] }, code: () => 0 });
     await pass(6 * HOUR);
-    expect(outcomes('a')).toEqual(['done gap']);
+    expect(runsOf()).toEqual(['done gap']);
   });
 
   it('is one that the operator says is closed', async () => {
     const calendar = { closed: new Set(['2026-11-20']), earlyClose: new Set<string>(), open: new Set<string>() };
-    const { pass, lines } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, calendar });
+    const { pass, lines } = await start({ calendar });
     await pass(6 * HOUR);
-    expect(outcomes('a')).toEqual([]);
+    expect(runsOf()).toEqual([]);
     expect(lines.filter(({ event }) => event === 'no-session')).toHaveLength(1);
   });
 });
@@ -207,21 +156,21 @@ describe('a clock', () => {
   });
 
   it('that jumps forward over a tick leads to one catch-up, and when it is set back the tick is run when it comes', async () => {
-    const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    const { started, pass } = await start({ code: () => 0 });
     vi.setSystemTime(Date.now() + 8 * HOUR);
     await pass(MINUTE);
-    expect(outcomes('a')).toEqual(['done catch-up']);
+    expect(runsOf()).toEqual(['done catch-up']);
     // What ran by the wrong clock may have been before the session's end.
     vi.setSystemTime(Date.now() - 8 * HOUR);
     await pass(9 * HOUR);
-    expect(outcomes('a')).toEqual(['done scheduled', 'done catch-up']);
+    expect(runsOf()).toEqual(['done scheduled', 'done catch-up']);
     await pass(21 * HOUR);
     // The Saturday's tick starts nothing: nothing is pending.
     expect(started).toHaveLength(2);
   });
 
   it('that is set back before a beat has seen it loses no tick that comes meanwhile', async () => {
-    const { times, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    const { times, pass } = await start({ code: () => 0 });
     vi.setSystemTime(Date.parse('2026-11-20T23:30:00Z'));
     await pass(MINUTE);
     vi.setSystemTime(Date.parse('2026-11-20T22:29:58Z'));
@@ -230,7 +179,7 @@ describe('a clock', () => {
   });
 
   it('that NTP sets back by minutes runs no tick twice', async () => {
-    const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    const { started, pass } = await start({ code: () => 0 });
     await pass(5 * HOUR + 5 * MINUTE);
     expect(started).toHaveLength(1);
     vi.setSystemTime(Date.now() - 8 * MINUTE);
@@ -239,51 +188,46 @@ describe('a clock', () => {
   });
 });
 
-describe('the job files', () => {
-  const base = { now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: TODAY, b: TODAY }, code: () => 0 };
-  it('that are gone, new or changed unschedule, schedule and reschedule their jobs', async () => {
-    const { files, pass, times } = await start({ ...base, lastRuns: { ...base.lastRuns, c: TODAY } });
-    files.delete('a');
-    files.set('b', jobText('b', 'cron: "0 15 * * *"'));
-    files.set('c', jobText('c', 'cron: "0 16 * * *"'));
-    await pass(6 * HOUR);
-    expect(times()).toEqual(['20:00 b', '21:00 c']);
+it('job files that are gone, new or changed unschedule, schedule and reschedule their jobs', async () => {
+  const { files, pass, times } = await start({
+    ...{ jobs: { a: DAILY, b: DAILY }, lastRuns: { a: TODAY, b: TODAY, c: TODAY }, code: () => 0 },
   });
+  files.delete('a');
+  files.set('b', jobText('b', 'cron: "0 15 * * *"'));
+  files.set('c', jobText('c', 'cron: "0 16 * * *"'));
+  await pass(6 * HOUR);
+  expect(times()).toEqual(['20:00 b', '21:00 c']);
 });
 
-describe('gaps', () => {
-  it('are looked for every hour between runs', async () => {
-    const { alerts, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
-    await pass(3 * HOUR + MINUTE);
-    expect(alerts.map(({ args }) => args)).toEqual([[], [], [], []]);
-  });
+it('gaps are looked for every hour between runs', async () => {
+  const { alerts, pass } = await start({ code: () => 0 });
+  await pass(3 * HOUR + MINUTE);
+  expect(alerts.map(({ args }) => args)).toEqual([[], [], [], []]);
 });
 
-describe('a shared schedule', () => {
-  const jobs = { a: `${DAILY}, distributed: true` };
-  it('runs the ticks that are this daemon’s, gives each back, and takes over what another left', async () => {
-    const calls: string[] = [];
-    let left: readonly Tick[] = [];
-    const { pass } = await start({
-      ...{ now: NOW, jobs, lastRuns: { a: TODAY }, code: (_job, count) => (count === 2 ? 1 : 0) },
-      coordinator: createCoordinator(calls, () => {
-        const taken = left;
-        left = [];
-        return taken;
-      }),
-    });
-    await pass(6 * HOUR);
-    expect(calls.filter((call) => !call.startsWith('renew'))).toEqual(['claim 22:30', 'complete 22:30']);
-    left = [{ job: 'a', dueAtMs: Date.parse(TODAY) }];
-    await pass(MINUTE);
-    const taken = calls.splice(0);
-    // It failed: the claim is kept for the next try.
-    expect(taken).not.toContain('complete 17:00');
-    await pass(15 * MINUTE);
-    expect(calls).toContain('renew 17:00');
-    expect(calls.at(-1)).toBe('complete 17:00');
-    expect(outcomes('a')).toEqual(['done retry', 'failed take-over', 'done scheduled']);
+it('a shared schedule runs the ticks that are this daemon’s, gives each back, and takes over what another left', async () => {
+  const calls: string[] = [];
+  let left: readonly Tick[] = [];
+  const { pass } = await start({
+    schedule: `${DAILY}, distributed: true`,
+    code: (_job, count) => (count === 2 ? 1 : 0),
+    coordinator: createCoordinator(calls, () => {
+      const taken = left;
+      left = [];
+      return taken;
+    }),
   });
+  await pass(6 * HOUR);
+  expect(calls.filter((call) => !call.startsWith('renew'))).toEqual(['claim 22:30', 'complete 22:30']);
+  left = [{ job: 'a', dueAtMs: Date.parse(TODAY) }];
+  await pass(MINUTE);
+  const taken = calls.splice(0);
+  // It failed: the claim is kept for the next try.
+  expect(taken).not.toContain('complete 17:00');
+  await pass(15 * MINUTE);
+  expect(calls).toContain('renew 17:00');
+  expect(calls.at(-1)).toBe('complete 17:00');
+  expect(runsOf()).toEqual(['done retry', 'failed take-over', 'done scheduled']);
 });
 
 function createCoordinator(calls: string[], takeOver: () => readonly Tick[]): Coordinator {

@@ -1,9 +1,6 @@
-/**
- * A daemon with runs, documents and job files of the test's making under vitest's fake timers, so that nothing waits for a
- * disk while the clock moves; the loop itself is real.
- */
+/** The daemon's real loop under vitest's fake timers, with runs, documents and job files of the test's making. */
 import { pino } from 'pino';
-import { vi } from 'vitest';
+import { afterEach, vi } from 'vitest';
 import { type CalendarOverride, NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
@@ -21,10 +18,17 @@ export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
+/** A Friday, 12:30 in New York. */
+export const NOW = '2026-11-20T17:30:30Z';
+/** The last run was before any tick of the day. */
+export const TODAY = '2026-11-20T17:00:00Z';
+/** At 22:30 UTC. */
+export const DAILY = 'cron: "30 17 * * *"';
+/** A retry comes, and would come once more after the second. */
+export const TWO_TICKS = 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m';
+
 export interface StartedRun {
   readonly job: string;
-  readonly path: string;
-  readonly runId: string;
   readonly reason: RunRecord['reason'];
   readonly atMs: number;
   isStopped: boolean;
@@ -46,13 +50,18 @@ export interface TestDaemon {
   times(): readonly string[];
   change(): void;
   pass(ms: number): Promise<void>;
+  /** May be called again. */
   stop(): Promise<void>;
 }
 
 export interface TestOptions {
-  readonly now: string;
+  /** Default: `NOW`. */
+  readonly now?: string;
+  /** Lines of the schedule of the only job, `a`. Default: `DAILY`. */
+  readonly schedule?: string;
   /** Job name to the lines of its schedule. */
-  readonly jobs: Readonly<Record<string, string>>;
+  readonly jobs?: Readonly<Record<string, string>>;
+  /** Default: `TODAY` for each job. */
   readonly lastRuns?: Readonly<Record<string, string>>;
   /** Pending dates with when they begin to expire. */
   readonly pending?: Readonly<Record<string, readonly string[]>>;
@@ -100,8 +109,27 @@ const clock: Clock = {
     }),
 };
 
-export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
-  const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
+/** Daemons of the tests of a file, each of which ends with its test. To be called outside of any test. */
+export function useDaemon() {
+  let test: TestDaemon | undefined;
+  afterEach(async () => {
+    await test?.stop();
+    test = undefined;
+  });
+  async function start(options: TestOptions = {}): Promise<TestDaemon> {
+    test = await startDaemon(options);
+    return test;
+  }
+  const viewOf = (name = 'a') => test?.daemon.view().jobs.find((job) => job.name === name);
+  /** Outcome and reason of the runs of a job, newest first. */
+  const runsOf = (name = 'a') => viewOf(name)?.runs.map(({ outcome, reason }) => `${outcome} ${reason}`);
+  return { start, viewOf, runsOf };
+}
+
+async function startDaemon(options: TestOptions): Promise<TestDaemon> {
+  const { now = NOW, jobs = { a: options.schedule ?? DAILY } } = options;
+  const { lastRuns = Object.fromEntries(Object.keys(jobs).map((name) => [name, TODAY])) } = options;
+  const files = new Map(Object.entries(jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
   const good = new Map<string, { readonly text: string; readonly job: Job }>();
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
@@ -114,7 +142,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
         : { job, path: file, fault: undefined };
     });
   vi.useFakeTimers({
-    now: Date.parse(options.now),
+    now: Date.parse(now),
     toFake: ['Date', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
   });
   const started: StartedRun[] = [];
@@ -141,7 +169,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       return undefined;
     }),
     calendar: options.calendar ?? NO_OVERRIDE,
-    async startRun({ job, path }, runId, { reason }) {
+    async startRun({ job }, runId, { reason }) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
       reasons.set(runId, reason);
       const done = new Promise<ChildEnd>((resolve) => {
@@ -156,7 +184,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
           });
         };
       });
-      const run = { job: job.name, path, runId, reason, atMs: Date.now(), stops: 0, isStopped: false, end };
+      const run = { job: job.name, reason, atMs: Date.now(), stops: 0, isStopped: false, end };
       started.push(run);
       const code = options.code?.(job.name, started.length);
       if (code !== undefined) end(code);
@@ -177,7 +205,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
         return records.get(runId);
       },
       async lastRunAt() {
-        const last = options.lastRuns?.[job];
+        const last = lastRuns[job];
         return last === undefined ? undefined : Date.parse(last);
       },
     }),
@@ -188,6 +216,14 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   });
   const stopping = new AbortController();
   const running = daemon.run(stopping.signal);
+  let stopped: Promise<void> | undefined;
+  const stop = async () => {
+    stopping.abort();
+    await settle();
+    await vi.advanceTimersByTimeAsync(10_000);
+    await running;
+    vi.useRealTimers();
+  };
   const test: TestDaemon = {
     ...{ daemon, files, started, alerts, statusReads, lines },
     times: () => started.map(({ job, atMs }) => `${new Date(atMs).toISOString().slice(11, 16)} ${job}`),
@@ -196,13 +232,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       await vi.advanceTimersByTimeAsync(ms);
       await settle();
     },
-    async stop() {
-      stopping.abort();
-      await settle();
-      await vi.advanceTimersByTimeAsync(10_000);
-      await running;
-      vi.useRealTimers();
-    },
+    stop: () => (stopped ??= stop()),
   };
   await settle();
   // What is due at start gathers first.

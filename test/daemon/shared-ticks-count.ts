@@ -23,7 +23,8 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
   const { dates, ticks, starts, store, mail } = lived;
   const runs = ticks.map((tick) => ({ tick, seen: starts.flatMap((start) => listRuns(start, tick.dueAtMs)) }));
   const all = starts.flatMap(({ daemon }) => daemon.of('started'));
-  const known = new Set(runs.flatMap(({ seen }) => seen.map(({ run }) => run)));
+  const every = runs.flatMap(({ seen }) => seen);
+  const known = new Set(every.map(({ run }) => run));
   const cut = runs.filter(({ tick }) => tick.takenOverAfterMs !== undefined);
   const endsOf = (outcome: string) => runs.map(({ seen }) => seen.filter((run) => run.outcome === outcome).length);
   const name = ({ tick }: (typeof runs)[number]) => formatTick(tick.dueAtMs);
@@ -32,7 +33,7 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
   // Each cut in a run costs one start more, and nothing else does.
   const odd = runs.filter((each) => each.seen.length !== (cut.includes(each) ? 2 : 1));
   const foreign = all.filter(({ run }) => !known.has(String(run)));
-  const cutShort = runs.flatMap(({ seen }) => seen).filter(({ outcome }) => outcome !== 'done');
+  const cutShort = every.filter(({ outcome }) => outcome !== 'done');
 
   const files = await listFiles(store);
   const manifests = files.filter((file) => /^_flowdrop\/trades\/session=[\d-]+\/manifest\.json$/.test(file));
@@ -52,12 +53,12 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
   const receipts = pickNewest(files.filter((file) => file.startsWith('_flowdrop/reports/')));
   const mails = await Promise.all(mail.messages.map(({ source }) => PostalMime.parse(source)));
   const mailed = mails.map(({ subject }) => /\d{4}-\d\d-\d\d/.exec(subject ?? '')?.[0] ?? '').toSorted();
+  const messageIds = mails.map(({ messageId }) => String(messageId));
   const memory = await readRedis(redis);
   const due = ticks.map(({ dueAtMs }) => String(dueAtMs)).toSorted();
-  const unusual = countBy(
-    starts.flatMap(({ daemon }) => daemon.lines.filter(({ level }) => Number(level) >= 40)),
-    ({ event, outcome }) => [event, outcome].filter((part) => part !== undefined).join(' '),
-  );
+  const unusual = starts
+    .flatMap(({ daemon }) => daemon.lines.filter(({ level }) => Number(level) >= 40))
+    .map(({ event, outcome }) => [event, outcome].filter((part) => part !== undefined).join(' '));
 
   const problems = [
     ...runs.filter((each) => !ended.includes(each)).map((each) => `lost: ${name(each)}`),
@@ -69,11 +70,7 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
     ...history.map((file) => `a day was sealed twice: ${file}`),
     ...(rows?.['n'] === expectedRows && rows['ids'] === expectedRows ? [] : [`rows: ${JSON.stringify(rows)}`]),
     ...differ('mailed', mailed, dates),
-    ...differ(
-      'Message-IDs',
-      [...new Set(mails.map(({ messageId }) => messageId))].map(String),
-      mails.map(({ messageId }) => String(messageId)),
-    ),
+    ...differ('Message-IDs', [...new Set(messageIds)], messageIds),
     ...(archived.length === dates.length ? [] : [`${archived.length} reports in the archive`]),
     ...(receipts.length === dates.length ? [] : [`${receipts.length} receipts in the archive`]),
     ...differ('ticks in Redis', memory.done, due),
@@ -85,26 +82,11 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
     problems,
     lines: [
       `daemons: ${starts.length} starts in ${new Set(starts.map(({ place }) => place)).size} places; ` +
-        `runs by place: ${format(
-          countBy(
-            runs.flatMap(({ seen }) => seen),
-            ({ start }) => `${start.name[0]}`,
-          ),
-        )}; ` +
-        `by reason: ${format(
-          countBy(
-            runs.flatMap(({ seen }) => seen),
-            ({ reason }) => reason,
-          ),
-        )}`,
-      `befell: ${format(
-        countBy(
-          ticks.flatMap(({ hit }) => hit ?? []),
-          (hit) => hit,
-        ),
-      )}`,
+        `runs by place: ${tally(every.map(({ start }) => `${start.name[0]}`))}; ` +
+        `by reason: ${tally(every.map(({ reason }) => reason))}`,
+      `befell: ${tally(ticks.flatMap(({ hit }) => hit ?? []))}`,
       `taken over after ${waits.map((ms) => (ms / 1000).toFixed(1)).join(', ') || 'nothing'} s`,
-      `log lines of warnings and errors: ${format(unusual)}`,
+      `log lines of warnings and errors: ${tally(unusual)}`,
       `runs begun ${all.length} = ${ticks.length} ticks + ${cut.length} cut in the middle and begun again by another daemon; ` +
         `cut short ${cutShort.length}`,
       `ticks run to their end once: ${endsOf('done').filter((count) => count === 1).length} of ${ticks.length}; ` +
@@ -131,18 +113,18 @@ async function readRedis({ url }: RedisServer) {
 
 /** Both lists sorted; each value as often. */
 function differ(what: string, found: readonly string[], expected: readonly string[]): readonly string[] {
-  const [a, b] = [countBy(found, String), countBy(expected, String)];
+  const [a, b] = [countEach(found), countEach(expected)];
   return [...new Set([...found, ...expected])].flatMap((value) =>
     a.get(value) === b.get(value) ? [] : `${what}: ${value} ${a.get(value) ?? 0} times, not ${b.get(value) ?? 0}`,
   );
 }
 
-function countBy<T>(values: readonly T[], keyOf: (value: T) => string): ReadonlyMap<string, number> {
+function countEach(values: readonly string[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const value of values) counts.set(keyOf(value), (counts.get(keyOf(value)) ?? 0) + 1);
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
   return counts;
 }
 
-function format(counts: ReadonlyMap<string, number>): string {
-  return [...counts].map(([key, count]) => `${key} ${count}`).join(', ') || 'none';
+function tally(values: readonly string[]): string {
+  return [...countEach(values)].map(([value, count]) => `${value} ${count}`).join(', ') || 'none';
 }

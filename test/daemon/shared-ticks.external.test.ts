@@ -1,7 +1,6 @@
 /**
- * Two daemons as a user starts them, in two working folders, with one store, one Redis and one shared job; one dies in the
- * middle of a run. The long form, with more ticks and more that befalls them, is `npm run daemons`. What Redis promises is
- * tested in `redis-coordinator.external.test.ts`.
+ * Two daemons as a user starts them, with one store, one Redis and one shared job; one dies in a run. The long form is
+ * `npm run daemons`. What Redis promises is tested in `redis-coordinator.external.test.ts`.
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { LEASE_MS } from '../../src/daemon/state.ts';

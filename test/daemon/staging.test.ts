@@ -1,22 +1,19 @@
 /** When the daemon stages a running session, by a moved clock. Whole sessions are in `staging.slow.test.ts`. */
-import { afterEach, describe, expect, it } from 'vitest';
-import { HOUR, MINUTE, startDaemon, type TestDaemon } from './loop.ts';
+import { describe, expect, it } from 'vitest';
+import { HOUR, MINUTE, type TestDaemon, useDaemon } from './loop.ts';
 
 const STAGED = 'cron: "5 15 * * 1-5", stage: 5m, retry: 1m';
-let test: TestDaemon | undefined;
-afterEach(async () => {
-  await test?.stop();
-  test = undefined;
-});
+const daemons = useDaemon();
+let test: TestDaemon;
 
 /** A daemon of these jobs, by name with their schedules, on a Thursday at 15:00 in New York. */
 const start = async (jobs: Readonly<Record<string, string>>, maxRuns = 1) => {
   const lastRuns = Object.fromEntries(Object.keys(jobs).map((name) => [name, '2026-11-19T20:00:00Z']));
-  test = await startDaemon({ now: '2026-11-19T20:00:30Z', jobs, lastRuns, maxRuns });
+  test = await daemons.start({ now: '2026-11-19T20:00:30Z', jobs, lastRuns, maxRuns });
   await test.pass(30_000);
   return test;
 };
-const runs = () => test?.started.map(({ job, reason }) => `${job} ${reason}`);
+const runs = () => test.started.map(({ job, reason }) => `${job} ${reason}`);
 
 describe('the daemon stages a running session', () => {
   it('once in the time that the job names, while the session is on, and neither retries nor alerts', async () => {

@@ -1,35 +1,24 @@
-/**
- * Where order or time matters in the daemon's loop: what a person asks for, readings of a status, runs that record no
- * end, alerts that do not get through. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`.
- */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+/** Where order or time matters in the daemon's loop. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`. */
+import { describe, expect, it, vi } from 'vitest';
 import { Fault } from '../../src/core/errors.ts';
-import { HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+import { HOUR, jobText, MINUTE, settle, type TestDaemon, type TestOptions, TWO_TICKS, useDaemon } from './loop.ts';
 
-let test: TestDaemon | undefined;
-const start = async (options: Partial<TestOptions> & { readonly schedule?: string }) => {
-  const { schedule = 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' } = options;
-  test = await startDaemon({ now: NOW, jobs: { a: schedule }, lastRuns: { a: TODAY }, maxRuns: 1, ...options });
+const { start: startDaemon, viewOf } = useDaemon();
+let test: TestDaemon;
+const start = async (options: TestOptions = {}) => {
+  test = await startDaemon({ schedule: TWO_TICKS, maxRuns: 1, ...options });
   return test;
 };
-afterEach(async () => {
-  await test?.stop();
-  test = undefined;
-});
 
-/** A Friday, 12:30 in New York. */
-const NOW = '2026-11-20T17:30:30Z';
-const TODAY = '2026-11-20T17:00:00Z';
 const run = { job: 'a', command: 'run', options: [] } as const;
 const stop = { job: 'a', command: 'stop' } as const;
 const backfill = { ...run, command: 'backfill' } as const;
-const viewOf = () => test?.daemon.view().jobs[0];
 const deathsIn = (alerts: TestDaemon['alerts']) => alerts.filter(({ args }) => args[0] === '--died').length;
-const reasons = () => test?.started.map(({ reason }) => reason);
+const reasons = () => test.started.map(({ reason }) => reason);
 
 describe('what a person asks for', () => {
   it('waits for a place as a tick does, and is refused while the job has a run', async () => {
-    const { daemon, pass } = await start({});
+    const { daemon, pass } = await start();
     expect(daemon.ask(backfill).outcome).toBe('started');
     expect(daemon.ask(run).outcome).toBe('refused');
     expect(viewOf()?.waiting_since).toBeTruthy();
@@ -49,7 +38,7 @@ describe('what a person asks for', () => {
   });
 
   it('is the retry of a tick, but not when it is a backfill', async () => {
-    const { daemon, pass, started } = await start({});
+    const { daemon, pass, started } = await start();
     await pass(31 * MINUTE);
     started[0]?.end(1);
     for (const ask of [backfill, run]) {
@@ -64,7 +53,7 @@ describe('what a person asks for', () => {
   });
 
   it('retries at once what a retry was planned for, and stops what runs or waits', async () => {
-    const { daemon, pass, started } = await start({});
+    const { daemon, pass, started } = await start();
     expect(daemon.ask(stop).outcome).toBe('refused');
     await pass(31 * MINUTE);
     started[0]?.end(1);
@@ -81,28 +70,25 @@ describe('what a person asks for', () => {
   });
 
   it('is refused for a job that is none, and once the daemon stops', async () => {
-    const stopping = await start({});
-    expect(stopping.daemon.ask({ ...run, job: 'b' }).outcome).toBe('refused');
-    await stopping.stop();
-    test = undefined;
-    expect(stopping.daemon.ask(run).outcome).toBe('refused');
+    const { daemon, stop: end } = await start();
+    expect(daemon.ask({ ...run, job: 'b' }).outcome).toBe('refused');
+    await end();
+    expect(daemon.ask(run).outcome).toBe('refused');
   });
 });
 
-describe('the status of a job', () => {
-  it('is read again when a reading began before its tick, and once for all who ask meanwhile', async () => {
-    const pending: Record<string, readonly string[]> = { a: ['2026-12-04T14:30:00Z'] };
-    // Thanksgiving: the tick is 10 s after the start.
-    const { pass, statusReads, started } = await start({
-      ...{ now: '2026-11-26T17:59:50Z', lastRuns: { a: '2026-11-26T17:00:00Z' }, pending, statusMs: () => 30_000 },
-    });
-    await pass(15_000);
-    expect(statusReads).toHaveLength(1);
-    pending['a'] = [];
-    await pass(2 * MINUTE);
-    // What began before the tick decides nothing.
-    expect([statusReads.length, started.length]).toEqual([2, 0]);
+it('the status of a job is read again when a reading began before its tick, and once for all who ask meanwhile', async () => {
+  const pending: Record<string, readonly string[]> = { a: ['2026-12-04T14:30:00Z'] };
+  // Thanksgiving: the tick is 10 s after the start.
+  const { pass, statusReads, started } = await start({
+    ...{ now: '2026-11-26T17:59:50Z', lastRuns: { a: '2026-11-26T17:00:00Z' }, pending, statusMs: () => 30_000 },
   });
+  await pass(15_000);
+  expect(statusReads).toHaveLength(1);
+  pending['a'] = [];
+  await pass(2 * MINUTE);
+  // What began before the tick decides nothing.
+  expect([statusReads.length, started.length]).toEqual([2, 0]);
 });
 
 describe('a run that recorded no end', () => {
@@ -152,14 +138,14 @@ describe('an alert that does not get through', () => {
     const code = (_job: string, count: number) => (count === 1 ? 'SIGKILL' : 0);
     const { pass, alerts } = await start({ isSilent: true, code, isAlertDown: () => isAlertDown });
     await pass(56 * MINUTE);
-    expect([sent('died') ?? 0, reasons()]).toEqual([5, ['scheduled', 'retry']]);
+    expect([sent('died'), reasons()]).toEqual([5, ['scheduled', 'retry']]);
     isAlertDown = false;
     await pass(3 * HOUR);
     expect(deathsIn(alerts)).toBe(0);
   });
 
   const sent = (what: string) =>
-    test?.lines.filter((line) => line['event'] === 'alerting' && line['what'] === what).length;
+    test.lines.filter((line) => line['event'] === 'alerting' && line['what'] === what).length;
 
   it('is tried again ever more seldom, also by a clock that was set back, and once it is sent never again', async () => {
     let isAlertDown = true;
@@ -190,8 +176,10 @@ describe('an alert that does not get through', () => {
     });
     const schedule = 'cron: "31 12 20 11 *", retry: off';
     // The first look for gaps gets through.
-    const isAlertDown = () => test !== undefined && interrupted;
+    let hasStarted = false;
+    const isAlertDown = () => hasStarted && interrupted;
     const first = await start({ isSilent: true, schedule, code: () => 'SIGKILL', isAlertDown });
+    hasStarted = true;
     await first.pass(MINUTE);
     const runs = viewOf()?.runs ?? [];
     expect([sent('died'), runs.map(({ outcome }) => outcome)]).toEqual([1, ['died']]);
@@ -205,7 +193,6 @@ describe('an alert that does not get through', () => {
       expect(alerts.map(({ args }) => args[0])).toEqual(said);
       await end();
     }
-    test = undefined;
   });
 
   it('does not hold up the one of another cause', async () => {
@@ -258,30 +245,26 @@ describe('an alert that does not get through', () => {
   });
 });
 
-describe('the end of a run', () => {
-  it('that cannot be counted is told, and the next run starts', async () => {
-    const { daemon, pass, lines } = await start({ code: () => 0 });
-    daemon.countRuns(() => {
-      throw new Error('no such label');
-    });
-    await pass(100 * MINUTE);
-    expect(reasons()).toEqual(['scheduled', 'scheduled']);
-    const faults = lines.filter(({ event }) => event === 'loop-fault');
-    expect(faults).toMatchObject(Array(2).fill({ what: 'run', reason: 'no such label' }));
+it('the end of a run that cannot be counted is told, and the next run starts', async () => {
+  const { daemon, pass, lines } = await start({ code: () => 0 });
+  daemon.countRuns(() => {
+    throw new Error('no such label');
   });
+  await pass(100 * MINUTE);
+  expect(reasons()).toEqual(['scheduled', 'scheduled']);
+  const faults = lines.filter(({ event }) => event === 'loop-fault');
+  expect(faults).toMatchObject(Array(2).fill({ what: 'run', reason: 'no such label' }));
 });
 
-describe('the time that a run may take', () => {
-  it('is what the job file says by now', async () => {
-    const { files, change, pass, started } = await start({
-      schedule: 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: off',
-    });
-    await pass(3 * HOUR);
-    files.set('a', jobText('a', 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: 4h'));
-    change();
-    await pass(HOUR);
-    expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
-    await pass(HOUR);
-    expect(started.map(({ isStopped }) => isStopped)).toEqual([true]);
+it('the time that a run may take is what the job file says by now', async () => {
+  const { files, change, pass, started } = await start({
+    schedule: 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: off',
   });
+  await pass(3 * HOUR);
+  files.set('a', jobText('a', 'cron: "0 18 * * *", timezone: Etc/UTC, retry: off, timeout: 4h'));
+  change();
+  await pass(HOUR);
+  expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
+  await pass(HOUR);
+  expect(started.map(({ isStopped }) => isStopped)).toEqual([true]);
 });

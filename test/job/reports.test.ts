@@ -1,9 +1,9 @@
 /** The section `reports` of a job file: defaults, every option, and what is refused where. The rest is in `job.test.ts`. */
 import { describe, expect, test } from 'vitest';
-import { isFault } from '../../src/core/errors.ts';
 import { identifyReport } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { REPORT_NUMBERS } from '../../src/report/numbers.ts';
+import { expectJobFault } from './faults.ts';
 
 const head = (to: string) =>
   `name: trades\nsource:\n  api: historical\ndrop:\n  to: ${to}\n  dataset: trades\nreports:\n`;
@@ -12,16 +12,6 @@ const FIRST_LINE = 8;
 
 function parse(reports: string, to = 'out') {
   return parseJob('jobs/x.yaml', head(to) + reports).reports;
-}
-
-function faultOf(reports: string, to = 'out'): string {
-  try {
-    parse(reports, to);
-  } catch (error) {
-    if (isFault(error) && error.code === 'JOB_INVALID') return error.message;
-    throw error;
-  }
-  throw new Error('the job was accepted');
 }
 
 const flow = (lines: string) =>
@@ -166,15 +156,12 @@ const CASES: readonly (readonly [text: string, below: number, fault: string])[] 
 ];
 
 test.each(CASES)('a report is refused: %j, line %i below its own: %s', (text, below, fault) => {
-  const message = faultOf(text);
-  for (const part of `jobs/x.yaml:${FIRST_LINE + below}: reports.0.${fault}`.split('…')) {
-    expect(message).toContain(part.trim());
-  }
+  expectJobFault(head('out') + text, FIRST_LINE + below, `reports.0.${fault}`);
 });
 
 test('two reports that could not be told apart are refused', () => {
-  const message = faultOf(flow('symbols: [SPY, QQQ]') + flow('symbols: [QQQ, SPY]\non_empty: skip'));
-  expect(message).toContain(`jobs/x.yaml:${FIRST_LINE + 3}: reports.1: has the same template and symbols as reports.0`);
+  const two = flow('symbols: [SPY, QQQ]') + flow('symbols: [QQQ, SPY]\non_empty: skip');
+  expectJobFault(head('out') + two, FIRST_LINE + 3, 'reports.1: has the same template and symbols as reports.0');
 });
 
 describe('what tells a report from others', () => {

@@ -1,11 +1,8 @@
-/**
- * Job files beyond the trades of the contract: rows by SQL of one's own, snapshots, a server's table; checks, how objects
- * are written, and catalogs. What each resolves to, and what is refused where. The rest of a job file is in `job.test.ts`.
- */
+/** Job files beyond the trades of the contract, checks, objects and catalogs. The rest is in `job.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { isFault } from '../../src/core/errors.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import { expectJobFault, readJobFaults } from './faults.ts';
 
 /** A job file whose `source:`, further keys of `drop:`, and other sections are given. */
 function jobOf(source: string, drop = '', rest = ''): string {
@@ -15,33 +12,15 @@ function jobOf(source: string, drop = '', rest = ''): string {
 const HISTORICAL = '  api: historical\n';
 const CHAIN = '  api: chain\n  symbols: [SPX, BRK.B]\n';
 const TABLE = '  api: clickhouse\n  table: desk.trades\n';
-const rowSql = (select: string) => `  api: historical\n  sql: ${JSON.stringify(select)}\n  types: { price: double }\n`;
-
-function faultsOf(text: string): string {
-  try {
-    parseJob('jobs/x.yaml', text);
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'JOB_INVALID' || error.kind !== 'usage') throw error;
-    return error.message;
-  }
-  return 'the job was accepted';
-}
-
-/** @param fault key path, what came, what is allowed; parts with `…` between */
-function expectFault(text: string, line: number, fault: string): void {
-  const message = faultsOf(text);
-  for (const part of `jobs/x.yaml:${line}: ${fault}`.split('…')) expect(message).toContain(part.trim());
-}
 
 const columnsOf = (text: string) =>
   parseJob('x', text).source.columns.map(({ name, type, nullable }) => `${name} ${type}${nullable ? ' or null' : ''}`);
 
-describe('SQL of single trades', () => {
-  test('has the identity and the time of a trade before the columns that it types', () => {
-    const text = jobOf(rowSql('SELECT id, date, time, price FROM RawOptionTrades WHERE {window}'));
-    expect(parseJob('x', text).source).toMatchObject({ kind: 'rows', where: '' });
-    expect(columnsOf(text)).toEqual(['id string', 'date date', 'time wall', 'price double or null']);
-  });
+test('SQL of single trades has the identity and the time of a trade before the columns that it types', () => {
+  const sql = '"SELECT id, date, time, price FROM RawOptionTrades WHERE {window}"';
+  const text = jobOf(`${HISTORICAL}  sql: ${sql}\n  types: { price: double }\n`);
+  expect(parseJob('x', text).source).toMatchObject({ kind: 'rows', where: '' });
+  expect(columnsOf(text)).toEqual(['id string', 'date date', 'time wall', 'price double or null']);
 });
 
 describe('a snapshot job', () => {
@@ -71,19 +50,13 @@ describe('a snapshot job', () => {
       'source.table: … is not allowed with `api: chain`; allowed there: symbols',
     ],
     [`${CHAIN}  where: strike > 1\n`, 5, 'source.where: … is not allowed with `api: chain`'],
-  ])('is refused as %j at line %i: %s', (source, line, fault) => expectFault(jobOf(source), line, fault));
+  ])('is refused as %j at line %i: %s', (source, line, fault) => expectJobFault(jobOf(source), line, fault));
 
-  test('is refused with a report, which is made from trades', () => {
+  test('does not go with a report, which is made from trades, nor its symbols with trades', () => {
     const reports = 'reports:\n  - template: flow\n    to: [a@example.com]\n';
-    expect(faultsOf(jobOf(CHAIN, '', reports))).toContain(
-      'jobs/x.yaml:8: reports: a job with `api: chain` has no trades',
-    );
-  });
-
-  test('symbols do not go with trades', () => {
-    expect(faultsOf(jobOf('  api: historical\n  symbols: [SPX]\n'))).toContain(
-      'jobs/x.yaml:4: source.symbols: got ["SPX"]; is not allowed with `api: historical`',
-    );
+    expectJobFault(jobOf(CHAIN, '', reports), 8, 'reports: a job with `api: chain` has no trades');
+    const trades = jobOf(`${HISTORICAL}  symbols: [SPX]\n`);
+    expectJobFault(trades, 4, 'source.symbols: got ["SPX"]; is not allowed with `api: historical`');
   });
 });
 
@@ -116,16 +89,13 @@ describe("a server's table", () => {
     [`${TABLE}  columns: [date, k]\n`, 5, 'source.columns: "k" … under `types`'],
     [`${TABLE}  columns: [date, id]\n  types: { k: int64 }\n`, 6, 'source.types.k: … not in `columns`'],
     [`${TABLE}  sql: SELECT 1 WHERE {window}\n`, 5, 'source.sql: … is not allowed with `api: clickhouse`'],
-  ])('is refused as %j at line %i: %s', (source, line, fault) => expectFault(jobOf(source), line, fault));
+  ])('is refused as %j at line %i: %s', (source, line, fault) => expectJobFault(jobOf(source), line, fault));
 });
 
 describe('checks', () => {
-  const checksOf = (checks: string) => parseJob('x', jobOf(HISTORICAL, '', `checks:\n${checks}`)).checks;
-
   test('have their defaults: a failure keeps the date from being sealed', () => {
-    expect(
-      checksOf('  - check: premium\n  - { check: min-rows, rows: 5, on_failure: warn }\n  - check: dates\n'),
-    ).toEqual([
+    const checks = '[{ check: premium }, { check: min-rows, rows: 5, on_failure: warn }, { check: dates }]';
+    expect(parseJob('x', jobOf(HISTORICAL, '', `checks: ${checks}\n`)).checks).toEqual([
       { check: 'premium', tolerance: 0.0001, onFailure: 'fail' },
       { check: 'min-rows', rows: 5, onFailure: 'warn' },
       { check: 'dates', onFailure: 'fail' },
@@ -133,7 +103,7 @@ describe('checks', () => {
   });
 
   test('are refused of a snapshot that has not their columns', () => {
-    expect(faultsOf(jobOf(CHAIN, '', 'checks:\n  - check: premium\n'))).toContain('needs the column "premium"');
+    expect(readJobFaults(jobOf(CHAIN, '', 'checks:\n  - check: premium\n'))).toContain('needs the column "premium"');
   });
 });
 
@@ -157,12 +127,12 @@ describe('how objects are written', () => {
     [`tags: { ${Array.from({ length: 11 }, (_, k) => `t${k}: v`).join(', ')} }`, 'tags: … S3 allows at most 10 tags'],
     ['acl: public', 'acl: got "public"; … public-read'],
   ])('is refused as %s: %s', (line, fault) => {
-    expectFault(jobOf(HISTORICAL, `  s3:\n    ${line}\n`), 8, `drop.s3.${fault}`);
+    expectJobFault(jobOf(HISTORICAL, `  s3:\n    ${line}\n`), 8, `drop.s3.${fault}`);
   });
 
   test.each(['out', '/var/s3', './s3://x'])('is refused of a job that drops into the directory %s', (to) => {
     const text = jobOf(HISTORICAL, '  s3: { acl: private }\n').replace('s3://bucket/drops', to);
-    expectFault(text, 7, 'drop.s3: is only allowed with `to: s3://...`');
+    expectJobFault(text, 7, 'drop.s3: is only allowed with `to: s3://...`');
   });
 });
 
@@ -200,6 +170,6 @@ describe('a catalog', () => {
     [catalogOf(`${URI}, token: abc`), 'unknown key "token"'],
     [catalogOf(`${URI}, namespace: a..b`), 'drop.catalog.namespace'],
   ])('is refused in %j: %s', (text, says) => {
-    expect(faultsOf(text)).toContain(says);
+    expect(readJobFaults(text)).toContain(says);
   });
 });

@@ -1,7 +1,4 @@
-/**
- * Packing and splitting as pure data, on random days of both axes: windows tile what is not staged, and none exceeds the
- * limit by the counts given. The SQL made of windows is tested on a real engine in `statement.test.ts`.
- */
+/** Packing and splitting as pure data, on random days of both axes. Its SQL is tested in `statement.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import {
   type Axis,
@@ -55,7 +52,7 @@ const holds = ({ from, to }: Stretch, row: Bound) => !isBefore(row, from) && isB
 const rowsIn = (day: readonly Row[], window: Stretch) => day.filter((row) => holds(window, row));
 
 /** Counts by second or by symbol; some symbols in two parts of their day. */
-function countDay(day: readonly Row[], random: () => number = () => 1): DayCounts {
+function countDay(day: readonly Row[], random: () => number): DayCounts {
   const cells = new Map<string, CellCount>();
   const parted = new Map<string, boolean>();
   for (const { symbol, second } of day) {
@@ -69,8 +66,8 @@ function countDay(day: readonly Row[], random: () => number = () => 1): DayCount
   return [...cells.values()];
 }
 
-/** How many rows each cell has, in order. */
-const sizesOf = (counts: DayCounts) => counts.map(({ rows }) => rows);
+/** How many rows each cell or window has, in order. */
+const sizesOf = (counts: readonly { readonly rows: number }[]) => counts.map(({ rows }) => rows);
 
 /** Some windows of the day, at random bounds between any two rows, that do not overlap. */
 function createCovered(random: () => number, day: readonly Row[], counts: DayCounts): Window[] {
@@ -93,79 +90,71 @@ function assertTiles(day: readonly Row[], windows: readonly Window[], covered: r
   expect(windows.filter(isEmptyWindow), seed).toEqual([]);
 }
 
+/** Random days, one a seed. */
+function* drawDays(axis: Axis) {
+  for (const seed of SEEDS) {
+    const random = createRandom(seed);
+    const day = createDay(random, axis);
+    const counts = countDay(day, random);
+    const covered = createCovered(random, day, counts);
+    const [limit, pages] = [1 + Math.floor(random() * 40), 2 + Math.floor(random() * 4)];
+    yield { day, counts, covered, limit, pages, about: `seed ${seed}` };
+  }
+}
+
 describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (axis) => {
   test('windows tile what is not staged, and exceed the limit only with one cell', () => {
-    for (const seed of SEEDS) {
-      const random = createRandom(seed);
-      const day = createDay(random, axis);
-      const counts = countDay(day, random);
-      const covered = createCovered(random, day, counts);
-      const limit = 1 + Math.floor(random() * 40);
+    for (const { day, counts, covered, limit, about } of drawDays(axis)) {
       const windows = packWindows(DATE, counts, covered, limit);
-      assertTiles(day, windows, covered, `seed ${seed}`);
+      assertTiles(day, windows, covered, about);
       for (const window of windows) {
         const rows = rowsIn(day, window);
-        expect(rows.length, `seed ${seed}`).toBeLessThanOrEqual(window.rows);
-        if (window.exact) expect(rows.length, `seed ${seed}`).toBe(window.rows);
-        if (window.rows > limit) expect(countsInGap(counts, window), `seed ${seed}`).toHaveLength(1);
+        expect(rows.length, about).toBeLessThanOrEqual(window.rows);
+        if (window.exact) expect(rows.length, about).toBe(window.rows);
+        if (window.rows > limit) expect(countsInGap(counts, window), about).toHaveLength(1);
       }
     }
   });
 
   test('only the first and the last window of what is not staged may have fewer rows than they say', () => {
-    for (const seed of SEEDS) {
-      const random = createRandom(seed);
-      const day = createDay(random, axis);
-      const counts = countDay(day, random);
-      const covered = createCovered(random, day, counts);
-      const windows = packWindows(DATE, counts, covered, 1 + Math.floor(random() * 40));
+    for (const { counts, covered, limit, about } of drawDays(axis)) {
+      const windows = packWindows(DATE, counts, covered, limit);
       for (const gap of listGaps(covered)) {
         const inside = windows.filter(({ from }) => holds(gap, from));
         const inner = inside.slice(1, -1).filter(({ exact }) => !exact);
-        expect(inner.map(formatWindow), `seed ${seed}`).toEqual([]);
+        expect(inner.map(formatWindow), about).toEqual([]);
       }
     }
   });
 
   test('windows take the fewest requests of all that end at these places, and full windows are all of these but the rest', () => {
-    for (const seed of SEEDS) {
-      const random = createRandom(seed);
-      const day = createDay(random, axis);
-      const limit = 1 + Math.floor(random() * 40);
-      const counts = countDay(day, random);
+    for (const { day, counts, limit, pages, about } of drawDays(axis)) {
       const sizes: number[] = [];
       for (const rows of sizesOf(counts)) {
         if ((sizes.at(-1) ?? limit) + rows <= limit) sizes.push((sizes.pop() ?? 0) + rows);
         else sizes.push(rows);
       }
-      expect(packWindows(DATE, counts, [], limit), `seed ${seed}`).toHaveLength(sizes.length);
-      const pages = 2 + Math.floor(random() * 4);
+      expect(packWindows(DATE, counts, [], limit), about).toHaveLength(sizes.length);
       const parts = packWindows(DATE, counts, [], limit, limit * pages);
-      assertTiles(day, parts, [], `seed ${seed}`);
+      assertTiles(day, parts, [], about);
       const requests = parts.reduce((sum, { rows }) => sum + requestsOf(rows, limit), 0);
-      expect(requests, `seed ${seed}`).toBe(fewestRequests(sizesOf(counts), limit, pages));
+      expect(requests, about).toBe(fewestRequests(sizesOf(counts), limit, pages));
       const full = packFull(DATE, counts, wholeDay(DATE), limit);
-      expect(
-        full.map(({ rows }) => rows),
-        `seed ${seed}`,
-      ).toEqual(sizes.slice(0, -1));
+      expect(sizesOf(full), about).toEqual(sizes.slice(0, -1));
       const end = full.at(-1)?.to ?? DAY_START;
-      assertTiles(day, full, [{ date: DATE, from: end, to: DAY_END }], `seed ${seed}`);
+      assertTiles(day, full, [{ date: DATE, from: end, to: DAY_END }], about);
     }
   });
 
   test('halves of a window between its cells have the rows that they say, and tile it', () => {
-    for (const seed of SEEDS) {
-      const random = createRandom(seed);
-      const day = createDay(random, axis);
-      const counts = countDay(day, random);
+    for (const { day, counts, about } of drawDays(axis)) {
       const window = { ...wholeDay(DATE), rows: sumCounts(counts).rows, exact: true };
       const middle = findMiddle(window, counts);
-      expect(middle === undefined, `seed ${seed}`).toBe(counts.length === 1);
+      expect(middle === undefined, about).toBe(counts.length === 1);
       if (middle === undefined) continue;
       const halves = cutWindow(window, [middle]);
-      assertTiles(day, halves, [], `seed ${seed}`);
-      for (const half of halves) expect(rowsIn(day, half), `seed ${seed}`).toHaveLength(half.rows);
+      assertTiles(day, halves, [], about);
+      for (const half of halves) expect(rowsIn(day, half), about).toHaveLength(half.rows);
     }
   });
 });
@@ -189,25 +178,22 @@ function fewestRequests(sizes: readonly number[], limit: number, pages: number):
   return fewest.at(-1) ?? 0;
 }
 
-const cells = (...rows: readonly number[]): DayCounts =>
-  rows.map((n, i) => ({ second: 10 * i, rows: n, ids: n, mark: '' }));
+const cell = (symbol: string | undefined, second: number, rows: number, mark = ''): CellCount => ({
+  ...(symbol === undefined ? { second } : { symbol, second }),
+  ...{ rows, ids: rows, mark },
+});
+const cells = (...rows: readonly number[]): DayCounts => rows.map((n, i) => cell(undefined, 10 * i, n));
 
 test('windows between seconds are of about equal size', () => {
   const counts = cells(3, 3, 4, 6, 1, 9, 1);
-  expect(packWindows(DATE, counts, [], 9).map(({ rows }) => rows)).toEqual([6, 4, 7, 9, 1]);
-  expect(packWindows(DATE, cells(1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([3, 2]);
+  expect(sizesOf(packWindows(DATE, counts, [], 9))).toEqual([6, 4, 7, 9, 1]);
+  expect(sizesOf(packWindows(DATE, cells(1, 1, 1, 1, 1), [], 4))).toEqual([3, 2]);
   // A cell that is too large for a page changes nothing for the others.
-  expect(packWindows(DATE, cells(9, 1, 1, 1, 1, 1), [], 4).map(({ rows }) => rows)).toEqual([9, 3, 2]);
+  expect(sizesOf(packWindows(DATE, cells(9, 1, 1, 1, 1, 1), [], 4))).toEqual([9, 3, 2]);
 });
 
 test('a window between symbols ends where the next symbol would not fit', () => {
-  const counts = ['AAPL', 'QQQ', 'SPY'].map((symbol, i) => ({
-    symbol,
-    second: 0,
-    rows: i + 2,
-    ids: i + 2,
-    mark: '',
-  }));
+  const counts = ['AAPL', 'QQQ', 'SPY'].map((symbol, i) => cell(symbol, 0, i + 2));
   expect(packWindows(DATE, counts, [], 5).map(formatWindow)).toEqual([
     '00:00:00..SPY@00:00:00',
     'SPY@00:00:00..24:00:00',
@@ -239,14 +225,6 @@ test('a row that was corrected under its id is a difference, where the source te
 });
 
 test('parts of a symbol count as one', () => {
-  const part = (symbol: string, second: number, rows: number, mark: string) => ({
-    symbol,
-    second,
-    rows,
-    ids: rows,
-    mark,
-  });
-  expect(
-    mergeParts([part('SPY', 0, 2, 'sum 5'), part('SPY', 40_000, 3, 'sum 18446744073709551615'), part('A', 0, 1, '1')]),
-  ).toEqual([part('A', 0, 1, '1'), part('SPY', 0, 5, 'sum 4')]);
+  const spy = [cell('SPY', 0, 2, 'sum 5'), cell('SPY', 40_000, 3, 'sum 18446744073709551615')];
+  expect(mergeParts([...spy, cell('A', 0, 1, '1')])).toEqual([cell('A', 0, 1, '1'), cell('SPY', 0, 5, 'sum 4')]);
 });

@@ -1,5 +1,6 @@
 /** What is supposed of a day before anything of it was counted, against days that are known. */
 import { describe, expect, test } from 'vitest';
+import { parseSecond } from '../../src/calendar/wall-clock.ts';
 import { DAY_END, DAY_START, type Stretch } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { cutStretch, shareOf, usualProfile } from '../../src/plan/axis.ts';
@@ -41,10 +42,9 @@ describe('the usual day', () => {
 
   // Skipped only where the real day is not at hand, which `support/flowdrop.ts` says aloud.
   test.skipIf(!hasRealDay)('nor of a real one', async () => {
-    const seconds = [...(await readInput(REAL_DAY_FILE)).values()].map(({ time }) => {
-      const [hours, minutes, rest] = String(time).slice(11).split(':').map(Number);
-      return (hours ?? 0) * 3600 + (minutes ?? 0) * 60 + (rest ?? 0);
-    });
+    const seconds = [...(await readInput(REAL_DAY_FILE)).values()].map(({ time }) =>
+      parseSecond(String(time).slice(11)),
+    );
     expect(seconds.length).toBeGreaterThan(2_000);
     for (const share of sharesOf(seconds)) expect(share).toBeLessThan(MOST);
   });

@@ -1,5 +1,6 @@
 /** Which last rows show that a session is over: whole days, half days, index options, thin tables, odd times. */
 import { describe, expect, it } from 'vitest';
+import { parseSecond } from '../../src/calendar/wall-clock.ts';
 import type { DayCounts } from '../../src/plan/counts.ts';
 import { readLastRows, showsEnd } from '../../src/plan/session-end.ts';
 import { parseSqlJob } from '../support/jobs.ts';
@@ -9,14 +10,10 @@ const DATE = '2026-11-20';
 const HALF_DAY = '2026-11-27';
 const TRADES = createJob();
 
-const second = (time: string) => {
-  const [hours = 0, minutes = 0, seconds = 0] = time.split(':').map(Number);
-  return hours * 3600 + minutes * 60 + seconds;
-};
 /** So many rows in every second from 09:30 to a time, both included. */
 function until(time: string, rows: number, everySeconds = 1): DayCounts {
   const cells = [];
-  for (let at = second('09:30:00'); at <= second(time); at += everySeconds) {
+  for (let at = parseSecond('09:30:00'); at <= parseSecond(time); at += everySeconds) {
     cells.push({ second: at, rows, ids: rows, mark: '' });
   }
   return cells;
@@ -32,7 +29,7 @@ describe('the end of a session', () => {
     ['stock options alone', until('15:59:59', 300), true],
     [
       'stock options and some late reports',
-      [...until('15:59:59', 300), { second: second('16:03:00'), rows: 40, ids: 40, mark: '' }],
+      [...until('15:59:59', 300), { second: parseSecond('16:03:00'), rows: 40, ids: 40, mark: '' }],
       true,
     ],
     ['a market whose index options are still to come', until('16:04:59', 300), false],
@@ -59,7 +56,7 @@ describe('the end of a session', () => {
   });
 
   it('is not shown by a row whose time no trade can have', () => {
-    const odd = { second: second('23:59:59'), rows: 1, ids: 1, mark: '' };
+    const odd = { second: parseSecond('23:59:59'), rows: 1, ids: 1, mark: '' };
     expect(isShown([...until('11:45:00', 300), odd])).toBe(false);
   });
 

@@ -1,5 +1,6 @@
-/** What earlier sessions tell of the end of a session: rows and symbols that lack, and what is no lack. Through the command line: `test/flow/lagging-source.slow.test.ts`. */
+/** What earlier sessions tell of the end of a session. With commands: `test/flow/lagging-source.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
+import { parseSecond } from '../../src/calendar/wall-clock.ts';
 import {
   judgeSymbols,
   judgeTimes,
@@ -8,12 +9,8 @@ import {
   type TimeShape,
 } from '../../src/plan/session-habit.ts';
 
-const at = (time: string) => {
-  const [hours = 0, minutes = 0, seconds = 0] = time.split(':').map(Number);
-  return hours * 3600 + minutes * 60 + seconds;
-};
 const cells = (from: string, to: string, rows: number) =>
-  Array.from({ length: at(to) - at(from) }, (_, k) => ({ second: at(from) + k, rows }));
+  Array.from({ length: parseSecond(to) - parseSecond(from) }, (_, k) => ({ second: parseSecond(from) + k, rows }));
 const shape = (...parts: readonly (readonly { second: number; rows: number }[])[]) =>
   shapeTimes(parts.flat()) as TimeShape; // It has rows.
 /** Options on indices trade on until 16:15. */
@@ -35,7 +32,7 @@ describe('the end of a session beside like sessions', () => {
     ['rows until 16:00:30', market(3, '16:00:30'), /^0 rows from 16:00:30 on/],
     [
       'half a day and one row at the close',
-      shape(cells('09:30:00', '12:00:00', 30), [{ second: at('16:14:59'), rows: 1 }]),
+      shape(cells('09:30:00', '12:00:00', 30), [{ second: parseSecond('16:14:59'), rows: 1 }]),
       /^1 rows from 12:00:00 on/,
     ],
     ['a source behind since the opening', shape(cells('09:30:00', '09:50:00', 30)), /^0 rows from 09:50:00 on/],
@@ -46,7 +43,7 @@ describe('the end of a session beside like sessions', () => {
     ],
     [
       'the first seconds and one row at the close',
-      shape(cells('09:30:00', '09:30:20', 1), [{ second: at('16:14:59'), rows: 1 }]),
+      shape(cells('09:30:00', '09:30:20', 1), [{ second: parseSecond('16:14:59'), rows: 1 }]),
       /^21 rows, where/,
     ],
   ])('of %s', (_, today, found) => {
@@ -61,34 +58,23 @@ describe('the end of a session beside like sessions', () => {
   });
 
   it('is told of a thin day by where its rows lie', () => {
-    const spread = (count: number, to: string) =>
-      shape(
-        Array.from({ length: count }, (_, k) => ({
-          second: at('09:30:05') + Math.floor((k * (at(to) - at('09:30:05'))) / (count - 1)),
-          rows: 1,
-        })),
-      );
+    const spread = (count: number, to: string) => {
+      const first = parseSecond('09:30:05');
+      const secondOf = (k: number) => first + Math.floor((k * (parseSecond(to) - first)) / (count - 1));
+      return shape(Array.from({ length: count }, (_, k) => ({ second: secondOf(k), rows: 1 })));
+    };
     const like = [400, 380, 420].map((count) => spread(count, '15:59:50'));
     expect(judgeTimes(spread(22, '15:59:50'), like)).toBe('ended');
-    const stray = shape(cells('09:30:00', '09:30:21', 1), [{ second: at('15:59:50'), rows: 1 }]);
+    const stray = shape(cells('09:30:00', '09:30:21', 1), [{ second: parseSecond('15:59:50'), rows: 1 }]);
     expect(judgeTimes(stray, like)).toMatchObject({ says: expect.stringMatching(/^1 rows from 09:30:\d0 on/) });
     expect(judgeTimes(spread(22, '12:00:00'), like)).toMatchObject({ found: 0 });
   });
 
   it('is not told where sessions have a few rows', () => {
     const thin = (to: string) => shape(cells('09:30:00', to, 1).filter(({ second }) => second % 1800 === 0));
-    expect(
-      judgeTimes(
-        thin('11:00:00'),
-        [1, 2, 3].map(() => thin('15:31:00')),
-      ),
-    ).toBeUndefined();
-    expect(
-      judgeTimes(
-        thin('15:31:00'),
-        [1, 2, 3].map(() => thin('15:31:00')),
-      ),
-    ).toBe('ended');
+    const like = [1, 2, 3].map(() => thin('15:31:00'));
+    expect(judgeTimes(thin('11:00:00'), like)).toBeUndefined();
+    expect(judgeTimes(thin('15:31:00'), like)).toBe('ended');
   });
 
   it('is not told by two sessions, and one odd session of five hides nothing', () => {
@@ -98,30 +84,23 @@ describe('the end of a session beside like sessions', () => {
   });
 
   it('lacks symbols where one in ten or more stopped, not where a rare one did', () => {
-    const times: SymbolTimes = {
-      trades: 390,
-      lastTrade: at('15:59:50'),
-      halfHours: [...Array.from({ length: 13 }, () => 30), 0],
+    const timesOf = (each: number, last: string): SymbolTimes => {
+      const halfHours = [...Array.from({ length: 13 }, () => each), 0];
+      return { trades: 13 * each, lastTrade: parseSecond(last), halfHours };
     };
-    const rare: SymbolTimes = {
-      trades: 13,
-      lastTrade: at('15:50:00'),
-      halfHours: [...Array.from({ length: 13 }, () => 1), 0],
-    };
+    const [times, rare] = [timesOf(30, '15:59:50'), timesOf(1, '15:50:00')];
     const names = Array.from({ length: 20 }, (_, k) => `S${k}`);
     const like = [1, 2, 3].map(() => new Map([...names.map((name) => [name, times] as const), ['RARE', rare]]));
-    const today = (stopped: number) =>
-      new Map([
-        ...names.map(
-          (name, k) =>
-            [name, k < stopped ? { rows: 300, last: at('14:30:00') } : { rows: 390, last: at('15:59:00') }] as const,
-        ),
-        ['RARE', { rows: 5, last: at('11:00:00') }],
-      ]);
-    expect(judgeSymbols(today(1), like, at('16:15:00'))).toBeUndefined();
-    expect(judgeSymbols(today(10), like, at('16:15:00'))?.says).toMatch(
+    const today = (stopped: number) => {
+      const early = { rows: 300, last: parseSecond('14:30:00') };
+      const late = { rows: 390, last: parseSecond('15:59:00') };
+      const others = names.map((name, k) => [name, k < stopped ? early : late] as const);
+      return new Map([...others, ['RARE', { rows: 5, last: parseSecond('11:00:00') }]]);
+    };
+    expect(judgeSymbols(today(1), like, parseSecond('16:15:00'))).toBeUndefined();
+    expect(judgeSymbols(today(10), like, parseSecond('16:15:00'))?.says).toMatch(
       /^10 of 20 symbols have no rows after 14:30:00 .*: S0, S1, S2, …$/,
     );
-    expect(judgeSymbols(today(10), like.slice(1), at('16:15:00'))).toBeUndefined();
+    expect(judgeSymbols(today(10), like.slice(1), parseSecond('16:15:00'))).toBeUndefined();
   });
 });

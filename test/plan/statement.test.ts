@@ -1,5 +1,6 @@
 /** The SQL of probes, cuts and pages, asked of a real engine with random rows, whatever types the server has. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseSecond } from '../../src/calendar/wall-clock.ts';
 import { axisOfStretch, DAY_END, DAY_START, type Window, wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -24,36 +25,17 @@ const SPAN: ProbeSpan = {
   edges: 'open',
 };
 const BY_SYMBOL: ProbeSpan = { ...SPAN, fromDate: DATE, axis: 'symbol' };
-const job = parseSqlJob(
-  'x',
-  'name: t\nsource: {api: historical, columns: [id, date, time, symbol]}\ndrop: {to: o, dataset: t}\n',
+const jobOf = (source: string) =>
+  parseSqlJob('x', `name: t\nsource: {api: historical, ${source}}\ndrop: {to: o, dataset: t}\n`);
+const job = jobOf('columns: [id, date, time, symbol]');
+const spy = jobOf(`columns: [id, date, time, symbol], where: "symbol = 'SPY' OR 1 = 0"`);
+const own = jobOf(
+  `sql: "SELECT id, date, time, symbol, length(id) AS size_of_id FROM RawOptionTrades WHERE symbol = 'SPY' AND {window}",
+   types: {id: string, symbol: string, size_of_id: int64}`,
 );
-const spy = parseSqlJob(
-  'x',
-  `name: t\nsource: {api: historical, columns: [id, date, time, symbol], where: "symbol = 'SPY' OR 1 = 0"}\ndrop: {to: o, dataset: t}\n`,
-);
-const own = parseSqlJob(
-  'x',
-  `name: t
-source:
-  api: historical
-  sql: SELECT id, date, time, symbol, length(id) AS size_of_id FROM RawOptionTrades WHERE symbol = 'SPY' AND {window}
-  types: {id: string, symbol: string, size_of_id: int64}
-drop: {to: o, dataset: t}
-`,
-);
-const flow = parseSqlJob(
-  'x',
-  `name: f
-source:
-  api: historical
-  sql: SELECT symbol, substring(toString(time), 1, 16) AS minute, count() AS n FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute
-  grain: minute
-  time: minute
-  split: [symbol]
-  types: {n: int64}
-drop: {to: o, dataset: f}
-`,
+const flow = jobOf(
+  `sql: "SELECT symbol, substring(toString(time), 1, 16) AS minute, count() AS n FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute",
+   grain: minute, time: minute, split: [symbol], types: {n: int64}`,
 );
 
 let engine: Engine;
@@ -76,8 +58,7 @@ async function cut(of: SqlJob, window: Window, count: number) {
   return { rows: Number(found?.rows), parts };
 }
 
-const secondOf = (time: string) =>
-  Number(time.slice(11, 13)) * 3600 + Number(time.slice(14, 16)) * 60 + Number(time.slice(17));
+const secondOf = (time: string) => parseSecond(time.slice(11));
 
 beforeAll(async () => {
   engine = await openEmbeddedEngine();

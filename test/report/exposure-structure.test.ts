@@ -48,7 +48,7 @@ async function compare(snapshots: readonly Snapshot[], symbol = 'SPY'): Promise<
 }
 
 async function expose(marketStructure: string | null) {
-  const options = { date: DATE, focus: ['SPY', 'DARK'], marketStructure, chain: null, keepsExpiring: true };
+  const options = { date: DATE, focus: ['SPY', 'DARK'], marketStructure, chain: null };
   return await measureExposure(drops.engine, tradesPath, options);
 }
 

@@ -1,19 +1,18 @@
 /** What is said of the settings: all that the code reads are known, misspelt ones are told, and no secret is shown. */
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { listSecrets } from '../../src/settings/setting-list.ts';
 import { readCalendar, readStatusSettings, reportSettings } from '../../src/settings/settings.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { REPO } from '../support/flowdrop.ts';
 
+const { folder } = useCleanups();
 let cwd: string;
 beforeAll(async () => {
-  cwd = await mkdtemp(join(tmpdir(), 'flowdrop-settings-'));
+  cwd = await folder();
 });
-afterAll(async () => await rm(cwd, { recursive: true, force: true }));
 
 describe('the report of the settings', () => {
   it('knows every one that the code reads', () => {
@@ -60,43 +59,23 @@ describe('the report of the settings', () => {
   });
 
   it('has a fault for each value that means nothing', () => {
-    const { faults } = reportSettings(
-      {
-        FLOWDROP_REDIS_URL_FILE: 'nowhere',
-        FLOWDROP_SNAPSHOTS_PER_SECOND: '-1',
-        FLOWDROP_S3_PATH_STYLE: 'maybe',
-        FLOWDROP_LOG_LEVEL: 'loud',
-        FLOWDROP_LOG_FORMAT: 'xml',
-      },
-      cwd,
-    );
-    expect(faults.map(({ message }) => message.split(' ')[0])).toEqual([
-      'FLOWDROP_REDIS_URL_FILE',
-      'FLOWDROP_SNAPSHOTS_PER_SECOND',
-      'FLOWDROP_S3_PATH_STYLE',
-      'FLOWDROP_LOG_LEVEL',
-      'FLOWDROP_LOG_FORMAT',
-    ]);
+    const env = {
+      FLOWDROP_REDIS_URL_FILE: 'nowhere',
+      FLOWDROP_SNAPSHOTS_PER_SECOND: '-1',
+      FLOWDROP_S3_PATH_STYLE: 'maybe',
+      FLOWDROP_LOG_LEVEL: 'loud',
+      FLOWDROP_LOG_FORMAT: 'xml',
+    };
+    const { faults } = reportSettings(env, cwd);
+    expect(faults.map(({ message }) => message.split(' ')[0])).toEqual(Object.keys(env));
   });
 });
 
-describe('the calendar', () => {
-  it('is that of the rules where no file is named', async () => {
-    expect(await readCalendar({}, cwd)).toBe(NO_OVERRIDE);
-  });
-
-  it('is read from the file, beside the working directory', async () => {
-    await writeFile(join(cwd, 'calendar.yaml'), 'closed: [2027-01-15]\n');
-    const { closed } = await readCalendar({ FLOWDROP_CALENDAR_FILE: 'calendar.yaml' }, cwd);
-    expect([...closed]).toEqual(['2027-01-15']);
-  });
-
-  it('that cannot be read is a fault of the settings', async () => {
-    await expect(readCalendar({ FLOWDROP_CALENDAR_FILE: 'nowhere.yaml' }, cwd)).rejects.toMatchObject({
-      code: 'SETTING_INVALID',
-      kind: 'usage',
-      message: expect.stringContaining('nowhere.yaml'),
-    });
+it('a calendar that cannot be read is a fault of the settings', async () => {
+  await expect(readCalendar({ FLOWDROP_CALENDAR_FILE: 'nowhere.yaml' }, cwd)).rejects.toMatchObject({
+    code: 'SETTING_INVALID',
+    kind: 'usage',
+    message: expect.stringContaining('nowhere.yaml'),
   });
 });
 
@@ -104,23 +83,15 @@ describe('the settings of the status page', () => {
   const token = 'a-token-of-24-characters';
 
   it.each([
-    [{}, { host: '127.0.0.1', port: 8686 }],
-    [{ FLOWDROP_STATUS_ADDRESS: 'localhost:80' }, { host: 'localhost', port: 80 }],
-    [{ FLOWDROP_STATUS_ADDRESS: '[::1]:8686' }, { host: '::1', port: 8686 }],
-    [
-      { FLOWDROP_STATUS_ADDRESS: ':8686', FLOWDROP_STATUS_TOKEN: token },
-      { host: '', port: 8686 },
-    ],
-    [
-      { FLOWDROP_STATUS_ADDRESS: '[::]:8686', FLOWDROP_STATUS_TOKEN: token },
-      { host: '::', port: 8686 },
-    ],
-    [
-      { FLOWDROP_STATUS_ADDRESS: '10.0.0.7:1', FLOWDROP_STATUS_TOKEN: token },
-      { host: '10.0.0.7', port: 1 },
-    ],
-  ])('of %j are an address', (env, address) => {
-    expect(readStatusSettings(env, cwd)?.address).toEqual(address);
+    [undefined, undefined, '127.0.0.1', 8686],
+    ['localhost:80', undefined, 'localhost', 80],
+    ['[::1]:8686', undefined, '::1', 8686],
+    [':8686', token, '', 8686],
+    ['[::]:8686', token, '::', 8686],
+    ['10.0.0.7:1', token, '10.0.0.7', 1],
+  ])('of the address %s and the token %s are "%s" and %i', (address, shown, host, port) => {
+    const env = { FLOWDROP_STATUS_ADDRESS: address, FLOWDROP_STATUS_TOKEN: shown };
+    expect(readStatusSettings(env, cwd)?.address).toEqual({ host, port });
   });
 
   it('are none when it is off, whatever the token', () => {

@@ -1,42 +1,35 @@
 /** Faults of the directory store at the file system. What holds for every store is in `test/contract/store.external.test.ts`. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { listKeys, readText } from '../support/store-keys.ts';
 
+const { folder } = useCleanups(afterEach);
 let base: string;
 let root: string;
 let store: Store;
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'flowdrop-directory-'));
+  base = await folder();
   root = join(base, 'root');
   store = await openDirectoryStore(root);
-});
-
-afterEach(async () => {
-  await rm(base, { recursive: true, force: true });
 });
 
 const PUT_FILE = fileURLToPath(new URL('../support/put-file.ts', import.meta.url));
 const FAULT = { name: 'StoreFault', code: 'STORE_FAILED', hint: expect.any(String) };
 
-async function listKeys(prefix = ''): Promise<string[]> {
-  const keys: string[] = [];
-  for await (const { key } of store.list(prefix)) keys.push(key);
-  return keys;
-}
-
 test('a temporary file that a crash left is never listed, got or copied', async () => {
   await mkdir(join(root, 'a'), { recursive: true });
   await writeFile(join(root, 'a/.flowdrop-0123456789abcdef.tmp'), 'half');
   await store.put('a/whole', { bytes: Buffer.from('x') });
-  expect(await listKeys()).toEqual(['a/whole']);
+  expect(await listKeys(store)).toEqual(['a/whole']);
   await expect(store.get('a/.flowdrop-0123456789abcdef.tmp')).rejects.toMatchObject({ code: 'KEY_INVALID' });
 });
 
@@ -95,14 +88,14 @@ test('a key below an object is a fault, and the object stays', async () => {
   await expect(store.put('a/b', { bytes: Buffer.from('x') })).rejects.toMatchObject(FAULT);
   await expect(store.putIfAbsent('a/b', Buffer.from('x'))).rejects.toMatchObject(FAULT);
   expect(await store.get('a/b')).toBeUndefined();
-  expect(await listKeys()).toEqual(['a']);
+  expect(await listKeys(store)).toEqual(['a']);
 });
 
 test('a root that has gone is a fault, not an empty store', async () => {
   await store.put('a/b', { bytes: Buffer.from('x') });
   await rm(root, { recursive: true });
-  await expect(listKeys()).rejects.toMatchObject(FAULT);
-  await expect(listKeys('a/')).rejects.toMatchObject(FAULT);
+  await expect(listKeys(store)).rejects.toMatchObject(FAULT);
+  await expect(listKeys(store, 'a/')).rejects.toMatchObject(FAULT);
   await expect(store.put('a/b', { bytes: Buffer.from('x') })).rejects.toMatchObject(FAULT);
   expect(await readdir(base)).toEqual([]);
 });
@@ -121,7 +114,7 @@ test('a put that is aborted in the middle leaves the previous object and no othe
   await vi.waitFor(async () => expect(await readdir(temporaries)).toHaveLength(1));
   // A reader that lists the folder of rows meets nothing half written.
   expect(await readdir(join(root, 'a'))).toEqual(['b']);
-  expect(await listKeys()).toEqual(['a/b']);
+  expect(await listKeys(store)).toEqual(['a/b']);
   abort.abort();
   source.end(); // A read of a pipe cannot be interrupted; that of a file ends by itself.
   await expect(putting).rejects.toMatchObject({ code: 'INTERRUPTED', kind: 'interrupted' });
@@ -135,7 +128,7 @@ test('objects of a folder that is linked from elsewhere are listed', async () =>
   await writeFile(join(base, 'elsewhere/x'), 'x');
   await symlink(join(base, 'elsewhere'), join(root, 'linked'));
   await symlink(join(base, 'nowhere'), join(root, 'broken'));
-  expect(await listKeys()).toEqual(['linked/x']);
+  expect(await listKeys(store)).toEqual(['linked/x']);
 });
 
 test('a limit on the size of files leaves no half-written object, and the previous one', async () => {
@@ -153,55 +146,46 @@ test('a limit on the size of files leaves no half-written object, and the previo
 });
 
 // Mounting needs root and a system that allows it; containers mostly do not.
-const CANNOT_MOUNT = spawnSync('unshare', ['-m', 'true']).status !== 0;
-if (CANNOT_MOUNT)
-  console.warn('*** THE TESTS OF FULL AND READ-ONLY DISKS ARE SKIPPED: mounting a tmpfs is not allowed here');
+const mountObstacle = await findMountObstacle();
+if (mountObstacle) console.warn(`*** THE TESTS OF FULL AND READ-ONLY DISKS ARE SKIPPED: ${mountObstacle}`);
 
-describe.skipIf(CANNOT_MOUNT)('on a small disk', () => {
-  let disk: string;
-
+describe.skipIf(mountObstacle !== undefined)('on a small disk', () => {
+  const lasting = useCleanups();
+  let place: string;
+  let disk: SmallDisk;
   beforeAll(async () => {
-    disk = await mkdtemp(join(tmpdir(), 'flowdrop-full-'));
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', disk]);
-  });
-
-  afterAll(async () => {
-    execFileSync('umount', [disk]);
-    await rm(disk, { recursive: true, force: true });
+    place = await lasting.folder();
+    disk = await mountSmallDisk(place, 256 * 1024);
+    lasting.cleanups.push(() => disk.remove());
   });
 
   test('a put fails with a hint, leaves the previous object, and works when there is room', async () => {
-    const full = await openDirectoryStore(disk);
+    const full = await openDirectoryStore(place);
     await full.put('a/b', { bytes: Buffer.from('previous') });
     await writeFile(join(base, 'large'), Buffer.alloc(1_000_000));
     const fault = { ...FAULT, hint: expect.stringContaining('full') };
     await expect(full.put('a/b', { path: join(base, 'large') })).rejects.toMatchObject(fault);
     await expect(full.putIfAbsent('a/c', Buffer.alloc(1_000_000))).rejects.toMatchObject(fault);
-    expect(await readdir(join(disk, 'a'))).toEqual(['b']);
+    expect(await readdir(join(place, 'a'))).toEqual(['b']);
     await full.put('a/b', { bytes: Buffer.from('next') });
-    expect(await readFile(join(disk, 'a/b'), 'utf8')).toBe('next');
+    expect(await readFile(join(place, 'a/b'), 'utf8')).toBe('next');
   });
 
   test('a disk that became read-only fails every write with a hint, leaves nothing half-written, and is read on', async () => {
-    const store = await openDirectoryStore(join(disk, 'read-only'));
+    const store = await openDirectoryStore(join(place, 'read-only'));
     await store.put('a/b', { bytes: Buffer.from('previous') });
-    execFileSync('mount', ['-o', 'remount,ro', disk]);
+    expect(await disk.makeReadOnly()).toBe(true);
     try {
       const fault = { ...FAULT, hint: expect.stringContaining('write permission') };
       await expect(store.put('a/b', { bytes: Buffer.from('next') })).rejects.toMatchObject(fault);
       await expect(store.putIfAbsent('new/c', Buffer.from('x'))).rejects.toMatchObject(fault);
       await expect(store.copy('a/b', 'a/d')).rejects.toMatchObject(fault);
       await expect(store.remove('a/b')).rejects.toMatchObject(fault);
-      expect((await readdir(join(disk, 'read-only'), { recursive: true })).sort()).toEqual([
-        '_flowdrop',
-        '_flowdrop/tmp',
-        'a',
-        'a/b',
-      ]);
-      expect(await readdir(join(disk, 'read-only/a'))).toEqual(['b']);
-      expect(Buffer.from((await store.get('a/b')) ?? []).toString()).toBe('previous');
+      const left = (await readdir(join(place, 'read-only'), { recursive: true })).sort();
+      expect(left).toEqual(['_flowdrop', '_flowdrop/tmp', 'a', 'a/b']);
+      expect(await readText(store, 'a/b')).toBe('previous');
     } finally {
-      execFileSync('mount', ['-o', 'remount,rw', disk]);
+      await disk.heal();
     }
   });
 });

@@ -1,10 +1,5 @@
-/**
- * The identity of a store: made once, remembered in the state folder, and looked for wherever a bare mount point or a bucket
- * made anew could be taken for the store. How commands end then is tested in `test/flow/store-away.slow.test.ts`.
- */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+/** The identity of a store. How commands end without it is tested in `test/flow/store-away.slow.test.ts`. */
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -12,30 +7,26 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { StorePlace, StoreUse } from '../../src/store/identity.ts';
 import { holdStore } from '../../src/store/identity.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { listFiles } from '../support/flowdrop.ts';
+import { findMountObstacle, mountSmallDisk } from '../support/small-disk.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
 
 const IDENTITY = '_flowdrop/store.json';
-const CHANGED = {
-  code: 'STORE_CHANGED',
-  kind: 'failed',
-  hint: expect.stringContaining('flowdrop run JOB --new-store'),
-};
+const HINT = expect.stringContaining('flowdrop run JOB --new-store');
+const CHANGED = { code: 'STORE_CHANGED', kind: 'failed', hint: HINT };
 
+const { folder: makeFolder } = useCleanups(afterEach);
 let base: string;
 let root: string;
 let stateDir: string;
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'flowdrop-identity-'));
+  base = await makeFolder();
   root = join(base, 'root');
   stateDir = join(base, 'state');
-});
-
-afterEach(async () => {
-  await rm(base, { recursive: true, force: true });
 });
 
 const place = (): StorePlace => ({ address: root, kind: 'directory', stateDir });
@@ -144,23 +135,24 @@ test.each(Object.keys(OPERATIONS))(
   },
 );
 
-// Mounting needs root and a system that allows it; containers mostly do not.
-const CANNOT_MOUNT = spawnSync('unshare', ['-m', 'true']).status !== 0;
-if (CANNOT_MOUNT) console.warn('*** THE TEST OF AN UNMOUNTED DISK IS SKIPPED: mounting a tmpfs is not allowed here');
+const mountObstacle = await findMountObstacle();
+if (mountObstacle) console.warn(`*** THE TEST OF AN UNMOUNTED DISK IS SKIPPED: ${mountObstacle}`);
 
-test.skipIf(CANNOT_MOUNT)('a disk that is unmounted leaves a mount point in which nothing is written', async () => {
-  await mkdir(root);
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', root]);
-  try {
-    const store = await open('run');
-    await store.put('a', { bytes: Buffer.from('x') });
-    execFileSync('umount', [root]);
+test.skipIf(mountObstacle !== undefined)(
+  'a disk that is unmounted leaves a mount point in which nothing is written',
+  async () => {
+    const disk = await mountSmallDisk(root, 1 << 20);
+    let store: Store;
+    try {
+      store = await open('run');
+      await store.put('a', { bytes: Buffer.from('x') });
+    } finally {
+      await disk.remove();
+    }
     for (const operation of Object.values(OPERATIONS)) await expect(operation(store)).rejects.toMatchObject(CHANGED);
     expect(await readdir(root)).toEqual([]);
-  } finally {
-    spawnSync('umount', [root]);
-  }
-});
+  },
+);
 
 const S3 = STORES.find(({ name }) => name === 'S3');
 

@@ -1,6 +1,6 @@
 /**
- * Services that say that they have written and have not: a success whose body is an error, a page or nothing, and a success
- * for what is not kept; on the way to a real S3 server. What holds for every store is in `test/contract/store.external.test.ts`.
+ * Services that say that they have written and have not, on the way to a real S3 server. What holds for every store is in
+ * `test/contract/store.external.test.ts`.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';

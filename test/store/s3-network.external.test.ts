@@ -1,7 +1,6 @@
 /**
- * Broken networks and services in trouble between a worker and a real S3 server, drawn from seeds: whatever happens, an
- * upload ends with the whole object, or with a fault and no object; and of rivals exactly one wins. A failure
- * names its seed. Scripted faults of other requests are in `s3.external.test.ts`.
+ * Broken networks and services in trouble between a worker and a real S3 server, drawn from seeds: a failure names its
+ * seed. Scripted faults of other requests are in `s3.external.test.ts`.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile, rm, writeFile } from 'node:fs/promises';

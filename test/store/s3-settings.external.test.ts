@@ -7,17 +7,19 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { GetObjectAclCommand, GetObjectTaggingCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { buildWriteSettings } from '../../src/store/s3-client.ts';
 import type { ObjectOptions, Store } from '../../src/store/store.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { S3_KMS_KEY, S3_STORAGE_CLASS, startS3 } from '../support/s3-server.ts';
 import { useS3Stores } from '../support/s3-stores.ts';
+import { readText } from '../support/store-keys.ts';
 
 const { server } = await startS3();
 const MIB = 1024 * 1024;
 const DROP = 'trades/session=2026-11-19/trades.parquet';
-const SEALING = '_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet';
+const HISTORY = '_flowdrop/trades/history/session=2026-11-19/rev=1/trades.parquet';
+/** Neither is a Parquet object that stays. */
+const PASSING = ['_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet', '_flowdrop/reports/x/report.html'];
 const MANIFEST = '_flowdrop/trades/session=2026-11-19/manifest.json';
 const KMS: ObjectOptions = { encryption: 'sse-kms', kmsKey: S3_KMS_KEY };
 const LABELS: ObjectOptions = {
@@ -29,29 +31,6 @@ const LABEL_HEADERS = {
   'x-amz-tagging': 'team=quant%20desk&cost%2Fcenter=a%2Bb%3D%C3%BC%26',
   'x-amz-acl': 'bucket-owner-full-control',
 };
-
-describe('the parameters of a writing request', () => {
-  test('are only its type when the job says nothing', () => {
-    expect(buildWriteSettings({}, DROP)).toEqual({ ContentType: 'application/vnd.apache.parquet' });
-  });
-
-  test('have the storage class for Parquet objects that stay, and for no other', () => {
-    const classes = [
-      DROP,
-      '_flowdrop/trades/history/session=2026-11-19/rev=1/trades.parquet',
-      SEALING,
-      MANIFEST,
-      '_flowdrop/reports/x/report.html',
-    ];
-    expect(classes.map((key) => buildWriteSettings({ storageClass: 'STANDARD_IA' }, key).StorageClass)).toEqual([
-      'STANDARD_IA',
-      'STANDARD_IA',
-      undefined,
-      undefined,
-      undefined,
-    ]);
-  });
-});
 
 // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
 describe.skipIf(server === undefined)('s3 write settings', () => {
@@ -98,12 +77,15 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     return [DROP, MANIFEST, 'large/large.parquet', 'copied/small.parquet', 'copied/large.parquet'];
   }
 
-  test('storage class, tags and ACL are on the wire of every way of writing', async () => {
-    const keys = await writeAll(await open(LABELS));
-    for (const key of keys) {
+  test('tags and ACL are on the wire of every way of writing, the storage class on that of what stays', async () => {
+    const store = await open(LABELS);
+    const keys = await writeAll(store);
+    for (const key of [HISTORY, ...PASSING]) await store.put(key, { bytes: Buffer.from('x') });
+    for (const key of [...keys, HISTORY, ...PASSING]) {
       const headers = findMaking(key)?.headers;
       expect(headers, key).toMatchObject(LABEL_HEADERS);
-      expect(headers?.['x-amz-storage-class'], key).toBe(key === MANIFEST ? undefined : S3_STORAGE_CLASS);
+      const stays = key !== MANIFEST && !PASSING.includes(key);
+      expect(headers?.['x-amz-storage-class'], key).toBe(stays ? S3_STORAGE_CLASS : undefined);
     }
     const copy = findMaking('copied/small.parquet')?.headers;
     expect(copy).toMatchObject({ 'x-amz-tagging-directive': 'REPLACE' });
@@ -131,7 +113,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     }
     await store.download('copied/large.parquet', s3.path('kms'));
     expect(Buffer.compare(await readFile(s3.path('kms')), await readFile(s3.path('large')))).toBe(0);
-    expect(Buffer.from((await store.get('copied/small.parquet')) ?? []).toString()).toBe('drop');
+    expect(await readText(store, 'copied/small.parquet')).toBe('drop');
   });
 
   test('an object that the bucket encrypts is copied although the job asks for nothing', async () => {
@@ -142,7 +124,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     await plain.copy('from', 'to');
     expect(makeScratch).toHaveBeenCalledOnce();
     expect((await readdir(s3.path(''))).filter((name) => name.startsWith('scratch'))).toEqual([]);
-    expect(Buffer.from((await plain.get('to')) ?? []).toString()).toBe('encrypted');
+    expect(await readText(plain, 'to')).toBe('encrypted');
   });
 
   test('encryption that the service overlooks is a fault, and nothing new stays in the clear', async () => {
@@ -167,8 +149,7 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
 
   test('SSE-S3 is asked for in every way of writing, and taken when the service says so', async () => {
     answerAll({ kind: 'header', name: 'x-amz-server-side-encryption', value: 'AES256' });
-    const objects = { encryption: 'sse-s3' } as const;
-    const keys = await writeAll(await open(objects));
+    const keys = await writeAll(await open({ encryption: 'sse-s3' }));
     for (const key of keys) expect(findMaking(key)?.headers['x-amz-server-side-encryption'], key).toBe('AES256');
   });
 
@@ -181,11 +162,13 @@ describe.skipIf(server === undefined)('s3 write settings', () => {
     expect(await store.copy('source', 'copy')).toEqual({ key: 'copy', sizeBytes: 6 });
   });
 
-  test('every body goes with its MD5', async () => {
+  test('every body goes with its MD5, and with nothing else when the job says nothing', async () => {
     await writeAll(await open({}));
     const bodies = requests.filter(({ method, headers }) => method === 'PUT' && !headers['x-amz-copy-source']);
     expect(bodies.map(({ headers }) => headers['content-md5'])).toEqual(bodies.map(() => expect.stringMatching(/==$/)));
     expect(bodies).toHaveLength(3);
+    const names = requests.flatMap(({ headers }) => Object.keys(headers)).join(' ');
+    expect(names).not.toMatch(/x-amz-(storage-class|tagging|acl|server-side)/);
   });
 
   test('a storage class that the service lacks is a fault that names the setting', async () => {

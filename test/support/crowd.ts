@@ -3,8 +3,6 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 export interface Crowd {
-  /** Connections that the server has not closed. */
-  readonly left: number;
   close(): void;
 }
 
@@ -21,9 +19,6 @@ export async function gatherCrowd(url: string, count: number, text: string): Pro
     socket.write(text);
   }
   return {
-    get left() {
-      return sockets.filter(({ destroyed, readableEnded }) => !destroyed && !readableEnded).length;
-    },
     close() {
       for (const socket of sockets) socket.destroy();
     },

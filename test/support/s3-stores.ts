@@ -45,7 +45,6 @@ export function useS3Stores(server: S3Server | undefined, name: string) {
   return {
     /** Of a file of the tests. */
     path: (file: string) => join(base, file),
-    place,
     client: () => there(client),
     address: (key: string) => ({ Bucket: there(server).bucket, Key: `${prefix}/${key}` }),
     async open(options: Partial<S3Options> = {}, surroundings: S3Surroundings = {}) {

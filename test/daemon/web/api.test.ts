@@ -1,51 +1,32 @@
-/**
- * The JSON API and the pages that are drawn from it: each answer against the OpenAPI document, a run of 20,000 windows, a
- * log of 100 MB, 1,000 runs, and names that lead elsewhere. What acts is tested in `actions.test.ts`, how it looks in
- * `browser.slow.test.ts`.
- */
+/** The JSON API and the pages drawn from it. What acts is in `actions.test.ts`, its looks in `browser.slow.test.ts`. */
 import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { HttpListener } from '../../../src/core/http-listener.ts';
 import { RunHistory } from '../../../src/state/run-history.ts';
 import type { RunWindow } from '../../../src/state/run-record.ts';
-import { makeFolder } from '../../support/flowdrop.ts';
-import { call, HOSTILE, makeBadDay, makeHostileDay, makeRun, NOW, startPage } from './views.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { HOSTILE, makeBadDay, makeHostileDay, makeRun, NOW, usePage } from './views.ts';
 
 const JOB = 'nightly-trades';
 
-let folder: Awaited<ReturnType<typeof makeFolder>>;
+const { url, call, ...page } = usePage();
+const { folder: makeFolder } = useCleanups(afterEach);
+let folder: string;
 let history: RunHistory;
-let web: HttpListener | undefined;
 beforeEach(async () => {
   folder = await makeFolder();
-  history = new RunHistory(folder.path, JOB);
+  history = new RunHistory(folder, JOB);
   for (const name of ['runs', 'logs', 'stage-runs', 'stage-logs']) {
-    await mkdir(join(folder.path, JOB, name), { recursive: true });
+    await mkdir(join(folder, JOB, name), { recursive: true });
   }
 });
-afterEach(async () => {
-  await web?.close();
-  web = undefined;
-  await folder.remove();
-});
 
-async function start(view = makeBadDay()): Promise<void> {
-  web = await startPage({ view: () => view, stateDir: folder.path });
-}
-
+const start = (view = makeBadDay()) => page.start({ view: () => view, stateDir: folder });
 async function read(path: string): Promise<{ readonly status: number; readonly body: unknown }> {
-  const answer = await fetch(`${web?.url}${path}`);
-  return { status: answer.status, body: await answer.json() };
-}
-
-async function page(path: string): Promise<{ readonly status: number; readonly body: string; readonly ms: number }> {
-  const began = performance.now();
-  const answer = await fetch(`${web?.url}${path}`);
-  const body = await answer.text();
-  return { status: answer.status, body, ms: performance.now() - began };
+  const { status, body } = await call(path);
+  return { status, body: JSON.parse(body) };
 }
 
 interface Described {
@@ -71,10 +52,8 @@ describe('the JSON API', () => {
     const run = makeRun(JOB, 19.5, { outcome: 'failed', error: { code: 'API_DOWN', message: 'away' } });
     await history.write(run);
     await history.appendWindows(run, [makeWindow(0), makeWindow(1)]);
-    await writeFile(
-      history.files(run).log,
-      '{"level":30,"time":"2026-11-20T23:00:00Z","event":"page","msg":"fetched"}\nplain\n',
-    );
+    const line = '{"level":30,"time":"2026-11-20T23:00:00Z","event":"page","msg":"fetched"}';
+    await writeFile(history.files(run).log, `${line}\nplain\n`);
     await start();
     const described = (await read('/api/openapi.json')).body as Described;
     expect(await new Validator().validate(JSON.parse(JSON.stringify(described)))).toMatchObject({ valid: true });
@@ -87,23 +66,16 @@ describe('the JSON API', () => {
       expect([status, schema !== undefined], address).toEqual([200, true]);
       const validate = ajv.compile(closed(schema ?? {}));
       expect(validate(body), `${address}: ${JSON.stringify(validate.errors)}`).toBe(true);
-      const missing = await read(
-        address.replace(JOB, 'nobody').replace(/^(\/api\/(jobs|runs|reports|actions))$/, '$1x'),
-      );
-      expect(missing, address).toEqual({
-        status: 404,
-        body: { error: expect.objectContaining({ code: 'NOT_FOUND' }) },
-      });
+      const nobody = address.replace(JOB, 'nobody').replace(/^(\/api\/(jobs|runs|reports|actions))$/, '$1x');
+      const error = expect.objectContaining({ code: 'NOT_FOUND' });
+      expect(await read(nobody), address).toEqual({ status: 404, body: { error } });
     }
   });
 
   it('has the runs by job, command, outcome and page, and refuses what it does not know', async () => {
     for (let index = 0; index < 1_000; index += 1) {
-      const command = index % 100 === 0 ? 'backfill' : 'run';
-      await writeFile(
-        history.files(makeRun(JOB, index / 10)).entry,
-        JSON.stringify(makeRun(JOB, index / 10, { command })),
-      );
+      const run = makeRun(JOB, index / 10, { command: index % 100 === 0 ? 'backfill' : 'run' });
+      await writeFile(history.files(run).entry, JSON.stringify(run));
     }
     await start();
     const first = (await read('/api/runs?limit=400')).body as { runs: { id: string }[]; next: string };
@@ -117,9 +89,8 @@ describe('the JSON API', () => {
     for (const query of ['limit=0', 'limit=501', 'limit=x', 'command=rm', 'outcome=fine']) {
       expect((await read(`/api/runs?${query}`)).status, query).toBe(400);
     }
-    const list = await page('/runs');
+    const list = await call('/runs');
     expect(list.status).toBe(200);
-    console.log(`runs page with 1,000 remembered: ${Math.round(list.ms)} ms, ${list.body.length} bytes`);
     expect(list.body).toContain('>Older</a>');
   });
 
@@ -127,13 +98,9 @@ describe('the JSON API', () => {
     'reads nothing for the name %s',
     async (name) => {
       await start();
-      for (const path of [
-        `/runs/${JOB}/${name}`,
-        `/runs/${name}/${name}`,
-        `/runs/${JOB}/${name}/log`,
-        `/jobs/${name}`,
-      ]) {
-        for (const address of [path, `/api${path}`]) expect((await call(web, address)).status, address).toBe(404);
+      const ofRuns = [`/runs/${JOB}/${name}`, `/runs/${name}/${name}`, `/runs/${JOB}/${name}/log`];
+      for (const path of [...ofRuns, `/jobs/${name}`]) {
+        for (const address of [path, `/api${path}`]) expect((await call(address)).status, address).toBe(404);
       }
     },
   );
@@ -146,18 +113,15 @@ describe('the page of a run', () => {
     const line = `${JSON.stringify({ level: 30, time: '2026-11-23T18:00:00Z', msg: 'x'.repeat(960) })}\n`;
     const block = line.repeat(1_000);
     for (let mb = 0; mb < 100; mb += 1) await appendFile(history.files(run).log, block);
-    await appendFile(
-      history.files(run).log,
-      '{"level":50,"time":"2026-11-23T18:01:00Z","event":"failed","msg":"a needle"}\n',
-    );
+    const last = '{"level":50,"time":"2026-11-23T18:01:00Z","event":"failed","msg":"a needle"}\n';
+    await appendFile(history.files(run).log, last);
     await start();
-    const whole = await page(`/runs/${JOB}/${run.id}`);
-    console.log(`page of a run with a log of 100 MB: ${Math.round(whole.ms)} ms, ${whole.body.length} bytes`);
+    const whole = await call(`/runs/${JOB}/${run.id}`);
     expect([whole.status, whole.body.includes('a needle'), whole.body.length < 1_000_000]).toEqual([200, true, true]);
     expect(whole.body).toContain('Only the last lines are shown');
-    const found = await page(`/runs/${JOB}/${run.id}?level=warn&text=NEEDLE`);
+    const found = await call(`/runs/${JOB}/${run.id}?level=warn&text=NEEDLE`);
     expect(found.body.match(/<li class="level-/g)).toHaveLength(1);
-    const answer = await fetch(`${web?.url}/runs/${JOB}/${run.id}/log`);
+    const answer = await fetch(`${url()}/runs/${JOB}/${run.id}/log`);
     let size = 0;
     for await (const chunk of answer.body ?? []) size += chunk.length;
     expect(size).toBeGreaterThan(95_000_000);
@@ -167,14 +131,11 @@ describe('the page of a run', () => {
   it('draws 20,000 windows in a bounded page, and one that is killed in the middle of a line', async () => {
     const run = makeRun(JOB, 11.2, { finished_at: null, outcome: null });
     await history.write(run);
-    await history.appendWindows(
-      run,
-      Array.from({ length: 20_000 }, (_, index) => makeWindow(index)),
-    );
+    const windows = Array.from({ length: 20_000 }, (_, index) => makeWindow(index));
+    await history.appendWindows(run, windows);
     await appendFile(history.files(run).windows, '{"at":');
     await start();
-    const { status, body, ms } = await page(`/runs/${JOB}/${run.id}`);
-    console.log(`page of a run with 20,000 windows: ${Math.round(ms)} ms, ${body.length} bytes`);
+    const { status, body } = await call(`/runs/${JOB}/${run.id}`);
     expect([status, body.length < 300_000]).toEqual([200, true]);
     // Its process is none of ours.
     expect(body).toContain('<span class="badge bad">died</span>');
@@ -190,13 +151,11 @@ describe('the page of a run', () => {
     });
     await history.write(entry);
     await history.appendWindows(entry, [{ ...makeWindow(3), date: HOSTILE, window: HOSTILE, reason: HOSTILE }]);
-    await writeFile(
-      history.files(entry).log,
-      `${JSON.stringify({ level: 30, event: HOSTILE, msg: HOSTILE, [HOSTILE]: HOSTILE })}\n${HOSTILE}\n`,
-    );
+    const line = JSON.stringify({ level: 30, event: HOSTILE, msg: HOSTILE, [HOSTILE]: HOSTILE });
+    await writeFile(history.files(entry).log, `${line}\n${HOSTILE}\n`);
     await start({ ...makeHostileDay(), jobs: [...makeHostileDay().jobs, ...makeBadDay().jobs] });
     for (const path of [`/runs/${JOB}/${entry.id}?text=${encodeURIComponent(HOSTILE)}`, '/runs', '/', '/reports']) {
-      const { status, body } = await page(path);
+      const { status, body } = await call(path);
       expect([path, status, body.includes('<img'), body.match(/<script/g)?.length]).toEqual([path, 200, false, 1]);
     }
   });

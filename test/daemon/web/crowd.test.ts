@@ -1,33 +1,23 @@
 /** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
-import { afterEach, describe, expect, it } from 'vitest';
-import type { HttpListener } from '../../../src/core/http-listener.ts';
+import { afterEach, expect, it } from 'vitest';
 import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
-import { startPage } from './views.ts';
+import { usePage } from './views.ts';
 
 /** What orchestrators give a probe when nothing else is said. */
 const PROBE_MS = 1_000;
 
-let web: HttpListener;
+const page = usePage();
 let crowd: Crowd;
-afterEach(async () => {
-  crowd.close();
-  await web.close();
-});
+afterEach(() => crowd.close());
 
-describe('liveness of the daemon is told within a second', () => {
-  it.each([
-    ['64 connections that send half a head', 64, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: '],
-    ['300 connections that send nothing', 300, ''],
-    [
-      '300 connections that never send their body',
-      300,
-      'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n',
-    ],
-    ['150 connections that do not read their pages', 150, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(20)],
-  ])('past %s', async (_title, count, text) => {
-    web = await startPage();
-    crowd = await gatherCrowd(web.url, count, text);
-    const answer = await fetch(`${web.url}/healthz/live`, { signal: AbortSignal.timeout(PROBE_MS) });
-    expect(answer.status).toBe(200);
-  });
+it.each([
+  ['64 connections that send half a head', 64, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: '],
+  ['300 connections that send nothing', 300, ''],
+  ['300 connections that never send their body', 300, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n'],
+  ['150 connections that do not read their pages', 150, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(20)],
+])('liveness of the daemon is told within a second past %s', async (_title, count, text) => {
+  await page.start();
+  crowd = await gatherCrowd(page.url(), count, text);
+  const answer = await fetch(`${page.url()}/healthz/live`, { signal: AbortSignal.timeout(PROBE_MS) });
+  expect(answer.status).toBe(200);
 });

@@ -1,19 +1,14 @@
-/**
- * The page of a drop and its download: read once for all, bounded, and never for a name that the daemon does not know.
- * With a real store it is in `test/daemon/start.slow.test.ts`.
- */
+/** The page of a drop and its download. With a real store it is in `test/daemon/start.slow.test.ts`. */
 import { Readable } from 'node:stream';
 import { afterEach, expect, it } from 'vitest';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { Fault } from '../../../src/core/errors.ts';
-import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { HOSTILE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW, startPage } from './views.ts';
+import { HOSTILE, makeBadDay, makeCommands, makeDrop, makeHostileDay, NOW, usePage } from './views.ts';
 
-let web: HttpListener;
+const { call: get, ...page } = usePage();
 let now = NOW;
 let asked: string[] = [];
-afterEach(async () => {
-  await web.close();
+afterEach(() => {
   asked = [];
 });
 
@@ -22,7 +17,7 @@ async function start(
   view = makeBadDay,
   calendar = NO_OVERRIDE,
 ): Promise<void> {
-  web = await startPage({
+  await page.start({
     ...{ view, calendar },
     commands: makeCommands({
       drop(job, date) {
@@ -39,10 +34,6 @@ async function start(
   });
 }
 
-const get = async (path: string) => {
-  const answer = await fetch(`${web.url}${path}`);
-  return { status: answer.status, headers: answer.headers, body: await answer.text() };
-};
 const PATH = '/drops/nightly-trades/2026-11-20';
 
 it('says of a drop what its manifest says, in words, and how to read it', async () => {
@@ -80,9 +71,8 @@ it('reads rows and sums only when they are asked for, and once for all who ask m
 it('sends the file as it is read, with its size, and ends the connection when the reading fails', async () => {
   await start();
   const file = await get(`${PATH}/file`);
-  expect([file.status, file.body, file.headers.get('content-length')]).toEqual([200, 'PAR1', '4']);
-  expect(file.headers.get('content-disposition')).toBe('attachment; filename="2026-11-20-trades.parquet"');
-  await web.close();
+  expect([file.status, file.body, file.headers['content-length']]).toEqual([200, 'PAR1', '4']);
+  expect(file.headers['content-disposition']).toBe('attachment; filename="2026-11-20-trades.parquet"');
   const broken = Readable.from(
     (async function* () {
       yield 'PA';
@@ -91,7 +81,6 @@ it('sends the file as it is read, with its size, and ends the connection when th
   );
   await start({ stream: () => broken });
   await expect(get(`${PATH}/file`)).rejects.toThrow();
-  await web.close();
   await start({
     stream() {
       throw new Fault('BUSY', 'others');
@@ -107,7 +96,6 @@ it('offers to accept a gap that a person may accept, and nothing of a date that 
   expect(body).toContain('action="/actions/accept"');
   expect(body).not.toContain('Download');
   expect((await get(`${PATH}/file`)).status).toBe(404);
-  await web.close();
   await start({ drop: (job, date) => makeDrop(job, date, { ...unsealed, condition: 'pending' }) });
   expect((await get(PATH)).body).not.toContain('action="/actions/accept"');
 });
@@ -132,11 +120,8 @@ it.each(['2026-11-2', '2026-11-20x', "2026-11-20'", '..%2f..%2fetc', 'today', '-
   'reads nothing for the date %s',
   async (date) => {
     await start();
-    for (const path of [
-      `/drops/nightly-trades/${date}`,
-      `/drops/nightly-trades/${date}/file`,
-      `/drops/nobody/2026-11-20`,
-    ]) {
+    const ofDate = `/drops/nightly-trades/${date}`;
+    for (const path of [ofDate, `${ofDate}/file`, '/drops/nobody/2026-11-20']) {
       expect([(await get(path)).status, (await get(`/api${path}`)).status]).toEqual([404, 404]);
     }
     expect(asked).toEqual([]);
@@ -160,5 +145,5 @@ it('shows texts that mean harm as texts', async () => {
   const { status, body } = await get(`${path}?rows=1`);
   expect([status, body.includes('<img'), body.match(/<script/g)?.length]).toEqual([200, false, 1]);
   const file = await get(`${path}/file`);
-  expect([file.status, file.headers.get('x')]).toEqual([200, null]);
+  expect([file.status, file.headers['x']]).toEqual([200, undefined]);
 });

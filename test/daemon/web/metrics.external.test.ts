@@ -1,19 +1,17 @@
 /**
- * What Prometheus reads of the daemon, and what is shipped for it: each run is counted once, labels cannot grow, and the
- * dashboard and the alert rules name metrics that there are. The rules are tried by Prometheus's own `promtool`, which
- * `prometheus-start.sh` installs (as root on Debian).
+ * What Prometheus reads of the daemon, and what is shipped for it. The rules are tried by Prometheus's own `promtool`,
+ * which `prometheus-start.sh` installs (as root on Debian).
  */
-
-import { execFile } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
+import type { JobView } from '../../../src/daemon/shapes.ts';
 import { createMetrics, measureSessionTimeMs } from '../../../src/daemon/web/metrics.ts';
 import { isMissing } from '../../support/external.ts';
 import { REPO } from '../../support/flowdrop.ts';
@@ -54,9 +52,9 @@ async function read(
   };
 }
 
-async function promtool(...args: readonly string[]): Promise<string> {
-  const { stdout, stderr } = await promisify(execFile)(PROMTOOL, args, { cwd: RULES });
-  return stdout + stderr;
+function promtool(args: readonly string[], input = '') {
+  const { status, stdout, stderr } = spawnSync(PROMTOOL, args, { cwd: RULES, input, encoding: 'utf8' });
+  return { status, said: stdout + stderr };
 }
 
 describe('the metrics of the daemon', () => {
@@ -79,11 +77,9 @@ describe('the metrics of the daemon', () => {
     const none = { dates: [], requests: 0, retries: 0, rate_limited: 0, splits: 0, bytes: 0 };
     metrics.count(makeRun('nightly', 2, { outcome: 'failed', ...none }));
     const later = await read(metrics, view);
-    expect(later('flowdrop_requests_total{job="nightly"}')).toBe(480);
-    expect(later('flowdrop_rows_total{job="nightly"}')).toBe(8_412_907);
-    expect(later('flowdrop_rate_limited_total{job="nightly"}')).toBe(3);
-    expect(later('flowdrop_splits_total{job="nightly"}')).toBe(11);
-    expect(later('flowdrop_retries_total{job="nightly"}')).toBe(6);
+    const totals = { requests: 480, rows: 8_412_907, rate_limited: 3, splits: 11, retries: 6 };
+    for (const [what, total] of Object.entries(totals))
+      expect(later(`flowdrop_${what}_total{job="nightly"}`)).toBe(total);
     for (const outcome of ['done', 'failed']) {
       expect(later(`flowdrop_runs_total{job="nightly",outcome="${outcome}"}`), outcome).toBe(1);
     }
@@ -91,28 +87,24 @@ describe('the metrics of the daemon', () => {
     expect(later('flowdrop_run_duration_seconds_bucket{le="3600",job="nightly"}')).toBe(2);
   });
 
-  it('say when a run was last done, and when one last ended', async () => {
-    const runs = [makeRun('nightly', 2, { outcome: 'failed' }), makeRun('nightly', 10)];
-    const sample = await read(createMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { runs })]));
-    const end = (hours: number) => (NOW - hours * HOUR_MS + 2_530_000) / 1000;
-    expect(sample('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(end(10));
-    expect(sample('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe(end(2));
-  });
-
-  it('recall the last success from the status, whatever the last run came to', async () => {
+  it('say when a run last ended, and recall the last success from runs and the status, whatever came later', async () => {
     const metrics = createMetrics(NO_OVERRIDE, REPO);
-    const job = makeJob('nightly', { runs: [] });
-    const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
-    const never = makeStatus('nightly', { last_success: null });
-    for (const status of [null, never])
-      expect((await read(metrics, makeView([{ ...job, status }])))(name)).toBeUndefined();
-    const sample = await read(metrics, makeView([job]));
-    expect(sample(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
+    const lastSuccess = async (changes: Partial<JobView>) =>
+      (await read(metrics, makeView([makeJob('nightly', changes)])))(
+        'flowdrop_last_success_timestamp_seconds{job="nightly"}',
+      );
+    const end = (hours: number) => (NOW - hours * HOUR_MS + 2_530_000) / 1000;
+    const failed = makeRun('nightly', 2, { outcome: 'failed' });
+    const runs = [failed, makeRun('nightly', 10)];
+    const sample = await read(metrics, makeView([makeJob('nightly', { runs })]));
+    expect(sample('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe(end(2));
+    expect(await lastSuccess({ runs })).toBe(end(10));
+    for (const status of [null, makeStatus('nightly', { last_success: null })])
+      expect(await lastSuccess({ runs: [], status })).toBeUndefined();
     // A failure since then takes nothing back; a run by hand that was done is told by the status.
-    const failed = { ...job, runs: [makeRun('nightly', 2, { outcome: 'failed' })] };
-    expect((await read(metrics, makeView([failed])))(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
-    const byHand = { ...failed, status: makeStatus('nightly', { last_success: '2026-11-23T17:00:00.000Z' }) };
-    expect((await read(metrics, makeView([byHand])))(name)).toBe(Date.parse('2026-11-23T17:00:00Z') / 1000);
+    expect(await lastSuccess({ runs: [failed] })).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
+    const byHand = makeStatus('nightly', { last_success: '2026-11-23T17:00:00.000Z' });
+    expect(await lastSuccess({ runs: [failed], status: byHand })).toBe(Date.parse('2026-11-23T17:00:00Z') / 1000);
   });
 
   it('keep no series of a job that is gone, and count it from 0 when it comes back', async () => {
@@ -238,13 +230,15 @@ describe('what is shipped for Prometheus and Grafana', () => {
     }
   });
 
-  // Skipped where Prometheus cannot be installed: not root, or not Debian; `obstacle` says which.
+  // Skipped where Prometheus cannot be installed: not root, or not Debian; `isMissing` says which.
   it.skipIf(lacksPromtool)(
     'is a set of rules that Prometheus takes, each of which fires when it must',
     { timeout: 300_000 },
-    async () => {
-      expect(await promtool('check', 'rules', 'flowdrop.rules.yml')).toMatch(/SUCCESS: 11 rules found/);
-      expect(await promtool('test', 'rules', 'flowdrop.rules.test.yml')).toContain('SUCCESS');
+    () => {
+      const checked = promtool(['check', 'rules', 'flowdrop.rules.yml']);
+      expect(checked).toEqual({ status: 0, said: expect.stringContaining('SUCCESS: 11 rules found') });
+      const tested = promtool(['test', 'rules', 'flowdrop.rules.test.yml']);
+      expect(tested).toEqual({ status: 0, said: expect.stringContaining('SUCCESS') });
       const rules = readFileSync(join(RULES, 'flowdrop.rules.yml'), 'utf8');
       const tests = readFileSync(join(RULES, 'flowdrop.rules.test.yml'), 'utf8');
       for (const [, alert] of rules.matchAll(/- alert: (\w+)/g))
@@ -252,23 +246,13 @@ describe('what is shipped for Prometheus and Grafana', () => {
     },
   );
 
-  // Skipped where Prometheus cannot be installed: not root, or not Debian; `obstacle` says which.
+  // As above.
   it.skipIf(lacksPromtool)(
     'goes with metrics that Prometheus reads without a complaint',
     { timeout: 300_000 },
     async () => {
       const text = await createMetrics(NO_OVERRIDE, REPO).text(makeBadDay(), NOW);
-      const child = execFile(PROMTOOL, ['check', 'metrics']);
-      let said = '';
-      child.stdout?.on('data', (data) => {
-        said += data;
-      });
-      child.stderr?.on('data', (data) => {
-        said += data;
-      });
-      const ended = new Promise((resolve) => child.once('close', resolve));
-      child.stdin?.end(text);
-      await ended;
+      const { said } = promtool(['check', 'metrics'], text);
       // Names of prom-client's own that the linter would have otherwise.
       expect(said.split('\n').filter((line) => line.startsWith('flowdrop_') || /error/i.test(line))).toEqual([]);
     },

@@ -1,9 +1,7 @@
 /**
- * Previews of archived reports on the status page, in a real browser with a real mail: read when somebody unfolds them and
- * not before, in a frame where nothing runs, and left alone while the page follows the daemon. Screenshots are written to
+ * Previews of archived reports on the status page, in a real browser with a real mail. Screenshots are written to
  * `test-results/status/` for a person to look at.
  */
-
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
@@ -16,7 +14,7 @@ import { embedImages } from '../../../src/mail/message.ts';
 import { pickDay, renderFlowReport } from '../../report/days.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
-import { findBarriers, OVERFLOWS } from './barriers.ts';
+import { findBarriers, type Looking, OVERFLOWS, openPage, type Seen } from './barriers.ts';
 import { makeCommands, makeGoodDay, makeJob, makeStatus, makeView, NOW, startPage, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
@@ -34,10 +32,8 @@ let view: DaemonView;
 let now = NOW;
 /** Reports that the daemon was asked for. */
 let asked: (ReportName & { readonly job: string })[];
-/** Console messages and errors; what was refused by a policy is among them. */
-let troubles: string[];
-/** Requests that went elsewhere. */
-let strangers: string[];
+let troubles: Seen['troubles'];
+let strangers: Seen['strangers'];
 
 beforeAll(async () => {
   browser = await openBrowser();
@@ -54,17 +50,13 @@ afterEach(async () => {
   await web.close();
 });
 
-interface Looking {
-  readonly width?: number;
-  readonly scheme?: 'light' | 'dark';
-  readonly scripts?: boolean;
+interface Shown extends Looking {
   readonly token?: string;
   readonly read?: () => Promise<string | undefined>;
 }
 
-async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
-  const { width = 1280, scheme = 'light', scripts = true, token, read = async () => mail } = options;
-  [view, asked, troubles, strangers] = [shown, [], [], []];
+async function look(shown: DaemonView, { token, read = async () => mail, ...looking }: Shown = {}): Promise<void> {
+  [view, asked] = [shown, []];
   web = await startPage({
     token,
     view: () => view,
@@ -77,19 +69,7 @@ async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
     // Goes on with every look, so that no page is a cached one.
     clock: { now: () => (now += 1_100), sleep: async () => {} },
   });
-  const context = await browser.newContext({
-    viewport: { width, height: 800 },
-    colorScheme: scheme,
-    javaScriptEnabled: scripts,
-  });
-  page = await context.newPage();
-  page.on('console', (message) => troubles.push(message.text()));
-  page.on('pageerror', (error) => troubles.push(error.message));
-  page.on('request', (request) => {
-    const url = request.url();
-    if (!url.startsWith(web.url) && !url.startsWith('data:')) strangers.push(url);
-  });
-  await page.goto(web.url + jobPath(shown.jobs[0]?.name ?? ''));
+  ({ page, troubles, strangers } = await openPage(browser, web.url, jobPath(shown.jobs[0]?.name ?? ''), looking));
 }
 
 const previews = () => page.locator('#job-1 .previews details');
@@ -188,6 +168,12 @@ describe('a preview of a report', () => {
     expect(page.url()).toBe(`${web.url}/jobs/nightly-trades`);
     expect(await page.locator('h1').count()).toBe(1);
     expect(asked).toHaveLength(1);
+    // Nor does the whole page, at its own address.
+    await previews().first().getByRole('link').press('Enter');
+    await page.waitForURL(/\/reports\/nightly-trades\/2026-11-20\/flow\/0$/);
+    expect(await page.title()).toBe('Harm');
+    expect(await page.evaluate('document.images[0].naturalWidth')).toBe(0);
+    expect(await page.evaluate('self.origin')).toBe('null');
     const reached = strangers.filter((url) => !troubles.some((text) => text.includes(url)));
     expect(reached).toEqual([]);
   });
@@ -211,7 +197,7 @@ describe('a preview of a report', () => {
     await page.locator('.verdict').waitFor();
     await page.goto(`${web.url}/jobs/nightly-trades`);
     // What Chromium has to say of the form and its 401.
-    troubles = [];
+    troubles.length = 0;
     await unfold(0);
     await page.frameLocator('#job-1 iframe').getByText('Total premium').first().waitFor();
     expect(asked).toHaveLength(1);

@@ -1,47 +1,32 @@
 /**
- * What the daemon's server answers, over real sockets: who may look, by which name, by which method; health, reports, and
- * bounds on what a caller can make it do. How the page looks is tested in `browser.slow.test.ts`, the metrics' numbers in
- * `metrics.external.test.ts`.
+ * What the daemon's server answers, over real sockets. How the page looks is tested in `browser.slow.test.ts`, numbers of
+ * the metrics in `metrics.external.test.ts`.
  */
-
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
-import { Fault } from '../../../src/core/errors.ts';
-import type { HttpListener } from '../../../src/core/http-listener.ts';
+import { describe, expect, it } from 'vitest';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
   ago,
-  call,
   HOSTILE,
   makeBadDay,
   makeCommands,
   makeDate,
   makeGoodDay,
-  makeHostileDay,
   makeJob,
   makeRun,
   makeStatus,
   makeView,
   NOW,
   type PageOptions,
-  startPage,
   TOKEN,
+  usePage,
 } from './views.ts';
 
-let web: HttpListener | undefined;
-afterEach(async () => {
-  await web?.close();
-  web = undefined;
-});
-
-async function start(view: () => DaemonView = makeGoodDay, changes: PageOptions = {}): Promise<void> {
-  web = await startPage({ view, ...changes });
-}
-
-const get = async (path: string, headers?: Record<string, string>, method?: string) =>
-  await call(web, path, headers, method);
+const { url, call: get, ...page } = usePage();
+const start = (view: () => DaemonView = makeGoodDay, changes: PageOptions = {}) => page.start({ view, ...changes });
+const portOf = () => Number(new URL(url()).port);
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 describe('the server of the daemon', () => {
@@ -117,7 +102,6 @@ describe('the server of the daemon', () => {
     now += 31 * 86_400_000;
     expect((await get('/', { cookie })).status).toBe(401);
     now = NOW;
-    await web?.close();
     await start(makeGoodDay, { token: `${TOKEN}-new`, clock });
     expect((await get('/', { cookie })).status).toBe(401);
     const wrong = await get('/?token=no', { cookie });
@@ -146,15 +130,14 @@ describe('the server of the daemon', () => {
 
   it('listens on every address with a token', async () => {
     await start(makeGoodDay, { address: { host: '', port: 0 }, token: TOKEN });
-    const port = new URL(web?.url ?? '').port;
-    const response = await fetch(`http://127.0.0.1:${port}/`, { headers: bearer(TOKEN) });
+    const response = await fetch(`http://127.0.0.1:${portOf()}/`, { headers: bearer(TOKEN) });
     expect(response.status).toBe(200);
   });
 
   it('says which address is taken', async () => {
     await start();
-    const port = Number(new URL(web?.url ?? '').port);
-    await expect(startPage({ address: { host: '127.0.0.1', port } })).rejects.toMatchObject({
+    const port = portOf();
+    await expect(page.start({ address: { host: '127.0.0.1', port } })).rejects.toMatchObject({
       code: 'LISTEN_FAILED',
       message: expect.stringContaining(`127.0.0.1:${port}`),
     });
@@ -226,7 +209,6 @@ describe('the server of the daemon', () => {
     await start(() => makeView([makeJob('nightly', { runs: [], status })]));
     const { body } = await get('/jobs/nightly');
     expect(body).toContain('<h2>Gaps</h2><p class="quiet">Unknown until a run finds the first date.</p>');
-    await web?.close();
     await start(() => makeView([makeJob('nightly')]));
     expect((await get('/jobs/nightly')).body).toContain('<h2>Gaps</h2><p class="quiet">None.</p>');
   });
@@ -266,9 +248,7 @@ describe('the server of the daemon', () => {
   it('tells a run that failed, by whomever it was started, until a later one went well', async () => {
     const shown = async (...runs: readonly ReturnType<typeof makeRun>[]) => {
       await start(() => makeView([makeJob('nightly', { runs })]));
-      const { body } = await get('/');
-      await web?.close();
-      return body;
+      return (await get('/')).body;
     };
     const error = { code: 'API_UNREACHABLE', message: 'cannot be reached' };
     const byHand = makeRun('nightly', 3, { outcome: 'failed', reason: 'hand', error });
@@ -293,7 +273,6 @@ describe('the server of the daemon', () => {
     );
     expect(body).not.toContain('All is well');
     expect((await get('/jobs/nightly')).body).toContain('3 events have not reached');
-    await web?.close();
     await start(() => makeView([makeJob('nightly', { status, running })]));
     expect((await get('/')).body).not.toContain('have not reached');
   });
@@ -330,19 +309,6 @@ describe('the server of the daemon', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('reads a report of a strange name by the link that the page has', async () => {
-    await start(makeHostileDay, {
-      commands: makeCommands({
-        report: async (job, _date, report) => (job === HOSTILE && report === HOSTILE ? 'found' : undefined),
-      }),
-    });
-    const link =
-      /href="(\/reports\/[^"]+)"/
-        .exec((await get(`/jobs/${encodeURIComponent(HOSTILE)}`)).body)?.[1]
-        ?.replaceAll('&#39;', "'") ?? '';
-    expect((await get(link)).body).toBe('found');
-  });
-
   it('reads a report once for all who ask at the same time, and no more than two together', async () => {
     const reading: (() => void)[] = [];
     await start(makeGoodDay, {
@@ -359,16 +325,6 @@ describe('the server of the daemon', () => {
     await expect.poll(() => reading.length).toBe(3);
     reading[2]?.();
     expect((await later).status).toBe(200);
-  });
-
-  it('says that a report cannot be read, and goes on', async () => {
-    await start(makeGoodDay, {
-      commands: makeCommands({ report: () => Promise.reject(new Fault('STORE_FAILED', 's3://secret-place is away')) }),
-    });
-    const { status, body } = await get('/reports/nightly-trades/2026-11-20/flow/0');
-    expect(status).toBe(502);
-    expect(body).not.toContain('secret-place');
-    expect((await get('/')).status).toBe(200);
   });
 
   it('answers 500 when the view cannot be had, and tells nothing of why', async () => {
@@ -404,7 +360,7 @@ describe('the server of the daemon', () => {
   it('refuses a head that is too long, and bytes that are no request', async () => {
     await start();
     expect((await get('/', { 'x-long': 'x'.repeat(9_000) })).status).toBe(431);
-    const socket = connect(Number(new URL(web?.url ?? '').port), '127.0.0.1');
+    const socket = connect(portOf(), '127.0.0.1');
     socket.end('nonsense\r\n\r\n');
     const [data] = await once(socket, 'data');
     expect(String(data)).toMatch(/^HTTP\/1\.1 400 /);
@@ -412,7 +368,7 @@ describe('the server of the daemon', () => {
 
   it('gives up a request whose head does not come to its end', async () => {
     await start();
-    const socket = connect(Number(new URL(web?.url ?? '').port), '127.0.0.1');
+    const socket = connect(portOf(), '127.0.0.1');
     const began = performance.now();
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n');
     const [data] = await once(socket, 'data');
@@ -422,15 +378,14 @@ describe('the server of the daemon', () => {
   });
 
   it('closes while a connection is kept alive, and may be closed twice', async () => {
-    await start();
-    const { Agent } = await import('node:http');
+    const web = await start();
     const agent = new Agent({ keepAlive: true });
-    const sent = request(`${web?.url}`, { agent });
+    const sent = request(url(), { agent });
     sent.end();
     const [response] = await once(sent, 'response');
     response.resume();
     await once(response, 'end');
-    await Promise.all([web?.close(), web?.close()]);
+    await Promise.all([web.close(), web.close()]);
     await expect(get('/')).rejects.toThrow(/ECONNREFUSED/);
     agent.destroy();
   });

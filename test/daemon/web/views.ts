@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { Readable } from 'node:stream';
+import { afterEach } from 'vitest';
 import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { Fault } from '../../../src/core/errors.ts';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
@@ -68,23 +69,6 @@ export interface Got {
   readonly body: string;
 }
 
-/** What it answers, by a connection of its own, at an address as it is written: `fetch` would resolve dots. */
-export async function call(
-  web: HttpListener | undefined,
-  path: string,
-  headers: Record<string, string> = {},
-  method = 'GET',
-  text = '',
-): Promise<Got> {
-  const sent = request(`${web?.url}`, { path, method, headers, agent: false });
-  sent.on('error', () => undefined);
-  sent.end(text);
-  const [response] = await once(sent, 'response');
-  let body = '';
-  for await (const chunk of response) body += chunk;
-  return { status: response.statusCode, headers: response.headers, body };
-}
-
 /** A daemon that does nothing. */
 const IDLE: WebOptions['daemon'] = {
   view: makeGoodDay,
@@ -112,6 +96,32 @@ export async function startPage(changes: PageOptions = {}): Promise<HttpListener
     ...changes,
   });
 }
+
+/** Pages of the tests of a file, which are closed after each test. To be called outside of any test. */
+export function usePage() {
+  const opened: HttpListener[] = [];
+  afterEach(async () => {
+    for (const web of opened.splice(0)) await web.close();
+  });
+  const url = () => opened.at(-1)?.url ?? '';
+  async function start(changes: PageOptions = {}): Promise<HttpListener> {
+    const web = await startPage(changes);
+    opened.push(web);
+    return web;
+  }
+  /** What the newest answers, by a connection of its own, at an address as it is written: `fetch` would resolve dots. */
+  async function call(path: string, headers: Record<string, string> = {}, method = 'GET', text = ''): Promise<Got> {
+    const sent = request(url(), { path, method, headers, agent: false });
+    sent.on('error', () => undefined);
+    sent.end(text);
+    const [response] = await once(sent, 'response');
+    let body = '';
+    for await (const chunk of response.setEncoding('utf8')) body += chunk;
+    return { status: response.statusCode, headers: response.headers, body };
+  }
+  return { url, start, call };
+}
+
 export const TOKEN = 'a-token-of-24-characters';
 export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
 
