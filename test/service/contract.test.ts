@@ -1,6 +1,6 @@
 /**
  * What both historical SQL entry points keep to beyond the rows of the specification, which are in `contract/api.test.ts`.
- * Which SQL is refused is in `guard.test.ts`, which rows are visible in `visibility.test.ts`.
+ * Which SQL is refused is in `lists.test.ts`, which rows are visible in `visibility.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';

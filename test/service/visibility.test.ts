@@ -100,8 +100,11 @@ describe('hidden rows', () => {
     }
   });
 
-  test('are not there for joins, subqueries, aggregates and windows either', async () => {
+  test('are not there for joins, subqueries, aggregates, windows and functions of the boundaries redefined', async () => {
     for (const sql of [
+      ...['lessOrEquals', 'greaterOrEquals', 'and'].map(
+        (name) => `WITH (a, b) -> 1 AS ${name} SELECT countIf(${HIDDEN}) AS n FROM RawOptionTrades`,
+      ),
       `SELECT count() AS n FROM RawOptionTrades a JOIN RawOptionTrades b ON a.id = b.id WHERE b.${HIDDEN}`,
       `SELECT count() AS n FROM RawOptionTrades WHERE id IN (SELECT id FROM RawOptionTrades WHERE ${HIDDEN})`,
       `SELECT countIf(${HIDDEN}) AS n FROM RawOptionTrades`,
