@@ -157,15 +157,13 @@ describe('files that are refused', () => {
 
 describe('options that are refused', () => {
   test.each([
-    [{ keys: [] }, 'KEY_INVALID'],
-    [{ keys: ['secret'] }, 'KEY_INVALID'],
-    [{ rowLimit: 0 }, 'SERVICE_OPTION_INVALID'],
-    [{ scanLimit: 1.5 }, 'SERVICE_OPTION_INVALID'],
-    [{ requestsPerSecond: 0 }, 'SERVICE_OPTION_INVALID'],
-    [{ asOf: 'yesterday' }, 'SERVICE_OPTION_INVALID'],
-    [{ earliest: '2026-02-30' }, 'SERVICE_OPTION_INVALID'],
-  ])('%j', async (options, code) => {
-    await expect(startTestService(options)).rejects.toMatchObject({ code, kind: 'usage' });
+    { rowLimit: 0 },
+    { scanLimit: 1.5 },
+    { requestsPerSecond: 0 },
+    { asOf: 'yesterday' },
+    { earliest: '2026-02-30' },
+  ])('%j', async (options) => {
+    await expect(startTestService(options)).rejects.toMatchObject({ code: 'SERVICE_OPTION_INVALID', kind: 'usage' });
   });
 });
 
