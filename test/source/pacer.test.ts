@@ -11,7 +11,7 @@ import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/reservat
 import { createCellPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
-import { createMemoryCell, createPacer } from '../support/pacer.ts';
+import { createMemoryCell, createPacer, gapsOf } from '../support/pacer.ts';
 import { createRandom } from '../support/random.ts';
 
 const KEY = 'apikey_0123456789abcdef';
@@ -19,8 +19,6 @@ const INTERVAL_MS = 1010;
 
 /** Of a state's file. */
 const numberOf = (name: string) => Number.parseInt(name, 10);
-/** Times between the neighbours of a list. */
-const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
 
 async function takeStarts(pacer: Pacer, clock: Clock, count: number): Promise<readonly number[]> {
   const starts: number[] = [];
