@@ -1,9 +1,9 @@
 /**
  * The contract of `EnginePool`, as facts that hold for every implementation; `engine-pool.external.test.ts` runs it on each. What
- * only one can do is in `test/engine/`; fairness in detail in `test/engine/turns.test.ts`.
+ * only one can do is in `test/engine/`; whose turn it is, and who finds no place, in `test/engine/turns.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 import type { EnginePool, PooledEngine, TurnLimits } from '../../src/engine/pool.ts';
 import { measureHeld } from '../support/memory.ts';
 
@@ -173,16 +173,6 @@ export function describePool(name: string, prepare: () => Promise<PoolUnderTest>
       }
     });
 
-    test('one owner with many slow queries leaves an engine to the others', async () => {
-      const slow = [1, 2, 3, 4].map(() => startEndless(pool, 'greedy'));
-      await Promise.all(slow.slice(0, 2).map(({ begun }) => begun));
-      expect(pool.waiting).toBe(2);
-      expect(await ask(QUICK, 'modest')).toEqual(ONE);
-      for (const { abort } of slow) abort(new RangeError('enough'));
-      for (const { result } of slow) await expect(result).rejects.toThrow('enough');
-      expect(pool.waiting).toBe(0);
-    });
-
     test('a running query that is aborted ends with the signal’s reason, and its engine is free', async () => {
       await withPool({ size: 1, maxWaiting: 1 }, async (own) => {
         for (let round = 0; round < 3; round += 1) {
@@ -249,19 +239,6 @@ export function describePool(name: string, prepare: () => Promise<PoolUnderTest>
         expect(own.waiting).toBe(0);
         await expect(waiting).rejects.toThrow('left');
         first.abort(new RangeError('enough'));
-        await expect(first.result).rejects.toThrow('enough');
-      });
-    });
-
-    test('when too many wait the next is refused, and those who wait are served', async () => {
-      await withPool({ size: 1, maxWaiting: 1 }, async (own) => {
-        const first = startEndless(own, 'a');
-        await first.begun;
-        const waiting = own.use(request('b'), (engine) => engine.rows(QUICK));
-        const refused = own.use(request('c'), (engine) => engine.rows(QUICK));
-        await expect(refused).rejects.toThrow(PoolBusyFault);
-        first.abort(new RangeError('enough'));
-        expect(await waiting).toEqual(ONE);
         await expect(first.result).rejects.toThrow('enough');
       });
     });
