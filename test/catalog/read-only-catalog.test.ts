@@ -8,15 +8,13 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { commitTable } from '../../src/ledger/iceberg/table.ts';
 import { readTable, type TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
 import { tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type CatalogProcess, startCatalogProcess } from '../support/catalog-process.ts';
 import { flowdrop, makeFolder } from '../support/flowdrop.ts';
-import { DATASET, recordDays, sealDay } from '../support/table-days.ts';
+import { commitDays, DATASET } from '../support/table-days.ts';
 
 const NOW = Date.parse('2026-12-01T00:00:00Z');
 const TABLE = `/v1/namespaces/flowdrop/tables/${DATASET}`;
@@ -38,9 +36,7 @@ afterAll(async () => {
 });
 
 async function seal(date: string): Promise<void> {
-  await sealDay(store, { date, rows: 100 }, join(folder, 'scratch.parquet'));
-  await recordDays(store);
-  await commitTable(new Ledger(store, DATASET), NOW);
+  await commitDays(store, { scratch: join(folder, 'scratch.parquet'), nowMs: NOW }, { date, rows: 100 });
 }
 
 interface Answer {
