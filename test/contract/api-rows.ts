@@ -22,21 +22,53 @@ interface Note {
 
 export type Coverage = Tests | Note;
 
+/** Every error body of historical SQL. */
+const CODES = [
+  'errorCode INVALID_REQUEST with HTTP 400',
+  'errorCode INVALID_SQL with HTTP 400',
+  'errorCode UNAUTHORIZED with HTTP 401',
+  'errorCode SUBSCRIPTION_REQUIRED with HTTP 403',
+  'errorCode METHOD_NOT_ALLOWED with HTTP 405',
+  'errorCode INVALID_QUERY with HTTP 422',
+  'errorCode QUERY_TOO_BROAD with HTTP 422',
+  'errorCode RATE_LIMITED with HTTP 429',
+  'errorCode QUERY_TIMEOUT with HTTP 504',
+  'errorCode INTERNAL_ERROR with HTTP 500',
+];
+
+/** Of a query that cannot be analyzed. */
+const ANALYSIS = [
+  'reason UNKNOWN_IDENTIFIER',
+  'reason UNKNOWN_FUNCTION',
+  'reason TYPE_MISMATCH',
+  'reason NUMERIC_OVERFLOW',
+  'reason SYNTAX_ERROR',
+  'reason INVALID_AGGREGATION',
+  'reason INVALID_ARGUMENTS',
+  'reason INVALID_EXPRESSION',
+];
+
 export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>>>> = {
   'What the service does': {
     '1. Historical SQL: a SELECT-only SQL query (ClickHouse is the backend query engine) runs against whitelisted tables of individual option trades. Trade rows are delayed by at least 15 minutes.':
       [
-        'a SELECT over the whitelisted tables answers individual option trades',
+        'trade_count | integer | number of trades involved; always 1 in the historical data',
+        'allowed: SELECT statements',
         'visible trade rows are at least 15 minutes old',
       ],
     '2. Option chain: a snapshot of call and put contracts across strikes and expirations for one underlying symbol, for the latest session or an explicit date.':
       [
-        'a chain has calls and puts across strikes and expirations of one underlying symbol',
+        'put_call | string | no | CALL or PUT',
+        'strike | number | no | exact strike filter',
+        'expiration_date | string, date | no | filter',
         'date | string, date | no | trading date; omitted means the latest session',
       ],
     '3. Market structure: a per-symbol snapshot with symbol metadata, flow, intraday GEX summary and structure, for the active snapshot or a retained historical date.':
       [
-        'a snapshot has symbol metadata, flow, intraday GEX summary and structure',
+        'data.symbol_meta | object | required; extra members allowed',
+        'data.flow | object | required; extra members allowed',
+        'data.intraday_gex | object or null | required key; null when there is no intraday summary',
+        'data.structure | object | required; extra members allowed',
         'date | query | string, date | no | retained historical snapshot date; omitted means the active snapshot',
       ],
     '4. A realtime trade stream exists over WebSocket at {ws_url}. It is a separate product and is covered only in the Events part.':
@@ -123,8 +155,8 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     "The only state-like value is the caller's entitlement, reported in the historical SQL meta.entitlement with allowed values active and trialing. A trialing caller gets row-capped responses; an active paid subscriber gets a rolling lookback window (see Limits). Transitions: not shown.":
       {
         tests: [
-          'a trialing caller gets row-capped responses',
-          'an active paid subscriber gets a rolling lookback window',
+          'Row cap | historical SQL for trial entitlements | responses are row-capped; meta.capped is true; the value is reported in meta.row_limit; numeric value not shown',
+          'meta.lookback_days | integer | always 15; present for active paid subscriptions only',
         ],
         docs: 'A change counts at once',
       },
@@ -132,7 +164,7 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
   'Endpoints > 1. Historical SQL (main address)': {
     '- Method and path: POST {base_url}/api/historical/sql': ['POST {base_url}/api/historical/sql answers'],
     '- Request content types: application/json or application/x-www-form-urlencoded.': [
-      'the body may be application/json',
+      'POST {base_url}/api/historical/sql answers',
       'the body may be application/x-www-form-urlencoded',
     ],
     'api_key | string | no when session authentication is present, otherwise yes | begins with cus_ or apikey_': [
@@ -175,7 +207,7 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     ],
     '- Header: Content-Type: application/json (form-encoded bodies with the same fields also appear in client examples).':
       [
-        'the separate address takes application/json',
+        'POST {api_url}/api-portal/historical-trades-by-sql answers',
         'the separate address takes form-encoded bodies with the same fields',
       ],
     '- Body: api_key (string, required), sql (string, required).': [
@@ -221,7 +253,9 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     ],
     'symbol | path | string | yes | underlying option root': SAME,
     'date | query | string, date | no | retained historical snapshot date; omitted means the active snapshot': SAME,
-    'Authorization | header | string | yes | Bearer <API_KEY>': SAME,
+    'Authorization | header | string | yes | Bearer <API_KEY>': [
+      'Authorization: Bearer <API_KEY> is required for market structure',
+    ],
   },
   Authentication: {
     '1. Bearer header: Authorization: Bearer <API_KEY>, where the key begins with cus_ or apikey_. It is required for market structure.':
@@ -250,36 +284,15 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
       { tests: [], docs: 'the WebSocket stream (Events)' },
   },
   'Errors > Historical SQL error body': {
-    'status | string | always ERROR': ['status is always ERROR'],
+    'status | string | always ERROR': CODES,
     'errorCode | string | one of INVALID_REQUEST, INVALID_SQL, UNAUTHORIZED, SUBSCRIPTION_REQUIRED, METHOD_NOT_ALLOWED, INVALID_QUERY, QUERY_TOO_BROAD, RATE_LIMITED, QUERY_TIMEOUT, INTERNAL_ERROR':
-      [
-        'errorCode INVALID_REQUEST with HTTP 400',
-        'errorCode INVALID_SQL with HTTP 400',
-        'errorCode UNAUTHORIZED with HTTP 401',
-        'errorCode SUBSCRIPTION_REQUIRED with HTTP 403',
-        'errorCode METHOD_NOT_ALLOWED with HTTP 405',
-        'errorCode INVALID_QUERY with HTTP 422',
-        'errorCode QUERY_TOO_BROAD with HTTP 422',
-        'errorCode RATE_LIMITED with HTTP 429',
-        'errorCode QUERY_TIMEOUT with HTTP 504',
-        'errorCode INTERNAL_ERROR with HTTP 500',
-      ],
+      CODES,
     'reason | string, optional | UNKNOWN_IDENTIFIER, UNKNOWN_FUNCTION, TYPE_MISMATCH, NUMERIC_OVERFLOW, SYNTAX_ERROR, INVALID_AGGREGATION, INVALID_ARGUMENTS, INVALID_EXPRESSION, SCAN_LIMIT_EXCEEDED':
-      [
-        'reason UNKNOWN_IDENTIFIER',
-        'reason UNKNOWN_FUNCTION',
-        'reason TYPE_MISMATCH',
-        'reason NUMERIC_OVERFLOW',
-        'reason SYNTAX_ERROR',
-        'reason INVALID_AGGREGATION',
-        'reason INVALID_ARGUMENTS',
-        'reason INVALID_EXPRESSION',
-        'reason SCAN_LIMIT_EXCEEDED',
-      ],
+      [...ANALYSIS, 'reason SCAN_LIMIT_EXCEEDED'],
     'hints | array of strings, optional | recovery guidance for QUERY_TOO_BROAD': [
       'hints are the recovery guidance of QUERY_TOO_BROAD',
     ],
-    'errorMsg | string | human-readable message': ['errorMsg is a human-readable message'],
+    'errorMsg | string | human-readable message': CODES,
     '1. When the body is invalid, then HTTP 400 with INVALID_REQUEST.': [
       'errorCode INVALID_REQUEST with HTTP 400',
       'an invalid body is refused whatever is wrong with it',
@@ -295,17 +308,7 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
       'every other method is refused whatever its body is',
     ],
     '6. When the query cannot be analyzed, then HTTP 422 with INVALID_QUERY and a reason from the query-analysis values (all reason values except SCAN_LIMIT_EXCEEDED).':
-      [
-        'errorCode INVALID_QUERY with HTTP 422',
-        'reason UNKNOWN_IDENTIFIER',
-        'reason UNKNOWN_FUNCTION',
-        'reason TYPE_MISMATCH',
-        'reason NUMERIC_OVERFLOW',
-        'reason SYNTAX_ERROR',
-        'reason INVALID_AGGREGATION',
-        'reason INVALID_ARGUMENTS',
-        'reason INVALID_EXPRESSION',
-      ],
+      ['errorCode INVALID_QUERY with HTTP 422', ...ANALYSIS],
     '7. When the query exceeds server scan limits, then HTTP 422 with QUERY_TOO_BROAD, reason SCAN_LIMIT_EXCEEDED and hints: narrow the date range; filter by symbol and other selective columns; split into smaller time windows; do not retry the same unchanged query; LIMIT does not necessarily reduce rows scanned.':
       [
         'errorCode QUERY_TOO_BROAD with HTTP 422',

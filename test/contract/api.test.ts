@@ -115,37 +115,6 @@ async function withSession(body: object): Promise<RequestInit> {
   return { ...init, headers: { ...init.headers, cookie: await openSession() } };
 }
 
-describe('What the service does', () => {
-  fact('a SELECT over the whitelisted tables answers individual option trades', async () => {
-    const [row] = await rowsOf(
-      ask(`SELECT count() AS trades, max(trade_count) AS most FROM ${VIEW} WHERE symbol = '${SYMBOL}'`),
-    );
-    expect(row?.['trades']).toBeGreaterThan(0);
-    expect(row?.['most']).toBe(1);
-  });
-
-  fact('a chain has calls and puts across strikes and expirations of one underlying symbol', async () => {
-    const rows = await rowsOf(readChain());
-    expect(rows.length).toBeGreaterThan(1);
-  });
-
-  fact('a snapshot has symbol metadata, flow, intraday GEX summary and structure', async () => {
-    const { body } = await readMarket();
-    expect(Object.keys(body.data)).toEqual(
-      expect.arrayContaining(['symbol_meta', 'flow', 'intraday_gex', 'structure']),
-    );
-  });
-
-  fact('callers build aggregates with SQL (SUM, COUNT, GROUP BY)', async () => {
-    const rows = await rowsOf(
-      ask(
-        `SELECT put_call, SUM(size) AS size, COUNT(*) AS trades FROM ${VIEW} WHERE symbol = '${SYMBOL}' GROUP BY put_call ORDER BY put_call`,
-      ),
-    );
-    expect(rows.map((row) => row['put_call'])).toEqual(['CALL', 'PUT']);
-  });
-});
-
 const RECORD = 'Resources and their fields > Option trade record (row of the historical SQL tables)';
 describe(RECORD, () => {
   fact(rowOf(RECORD, 'RawOptionTrades'), async () => {
@@ -252,19 +221,6 @@ describeRealtime(SNAPSHOT, () => {
   }
 });
 
-describe('States and transitions', () => {
-  fact('a trialing caller gets row-capped responses', async () => {
-    const { body } = await readTrial();
-    expect(body.meta).toMatchObject({ entitlement: 'trialing', capped: true, row_limit: TRIAL_ROW_LIMIT });
-    expect(body.data).toHaveLength(TRIAL_ROW_LIMIT);
-  });
-
-  fact('an active paid subscriber gets a rolling lookback window', async () => {
-    const { body } = await post({ api_key: KEYS.historicalOnly, sql: 'SELECT 1' });
-    expect(body.meta).toMatchObject({ entitlement: 'active', capped: false, lookback_days: 15 });
-  });
-});
-
 const HISTORICAL = 'Endpoints > 1. Historical SQL (main address)';
 describe(HISTORICAL, () => {
   const readAnswer = keep(() => ask(`SELECT id, symbol FROM ${VIEW} LIMIT 2`));
@@ -273,10 +229,6 @@ describe(HISTORICAL, () => {
     const { status, headers } = await readAnswer();
     expect(status).toBe(200);
     expect(headers.get('content-type')).toMatch(/^application\/json/);
-  });
-
-  fact('the body may be application/json', async () => {
-    expect(await rowsOf(ask('SELECT 1 AS one'))).toEqual([{ one: 1 }]);
   });
 
   fact('the body may be application/x-www-form-urlencoded', async () => {
@@ -368,6 +320,7 @@ describe(HISTORICAL, () => {
 
   fact(rowOf(HISTORICAL, 'meta.lookback_days'), async () => {
     const { meta } = (await readAnswer()).body;
+    if (!real) expect(meta.entitlement).toBe('active');
     expect(meta.lookback_days).toBe(meta.entitlement === 'active' ? 15 : undefined);
     expect(Object.keys(meta).includes('lookback_days')).toBe(meta.entitlement === 'active');
   });
@@ -442,10 +395,6 @@ describe('Endpoints > 2. Historical SQL (separate address)', () => {
 
   fact('POST {api_url}/api-portal/historical-trades-by-sql answers', async () => {
     expect(await rowsOf(askPortal('SELECT 1 AS one'))).toEqual([{ one: 1 }]);
-  });
-
-  fact('the separate address takes application/json', async () => {
-    expect(await rowsOf(target.sendPortal(PORTAL_PATH, postJson(fields())))).toHaveLength(2);
   });
 
   fact('the separate address takes form-encoded bodies with the same fields', async () => {
@@ -575,11 +524,6 @@ describeRealtime(MARKET, () => {
     const { body } = await askMarket(`${SYMBOL}?date=2026-11-18`);
     expect(body.meta.effective_date).toBe('2026-11-18');
   });
-
-  fact(rowOf(MARKET, 'Authorization'), async () => {
-    expect((await target.send(`${MARKET_PATH}/${SYMBOL}`, {})).status).toBe(401);
-    expect((await readMarket()).status).toBe(200);
-  });
 });
 
 describe('Authentication', () => {
@@ -644,12 +588,12 @@ const ERROR_BODY = 'Errors > Historical SQL error body';
 describe(ERROR_BODY, () => {
   const tooBroad = keep(() => ask('SELECT sum(size) FROM RawOptionTrades'));
   const failures: Readonly<Record<string, readonly [number, () => Promise<Reply>]>> = {
-    INVALID_REQUEST: [400, keep(() => post({ api_key: key }))],
-    INVALID_SQL: [400, keep(() => ask('SELECT * FROM nosuch'))],
-    UNAUTHORIZED: [401, keep(() => post({ api_key: WRONG_KEY, sql: 'SELECT 1' }))],
+    INVALID_REQUEST: [400, () => post({ api_key: key })],
+    INVALID_SQL: [400, () => ask('SELECT * FROM nosuch')],
+    UNAUTHORIZED: [401, () => post({ api_key: WRONG_KEY, sql: 'SELECT 1' })],
     SUBSCRIPTION_REQUIRED: [403, () => post({ api_key: KEYS.realtimeOnly, sql: 'SELECT 1' })],
-    METHOD_NOT_ALLOWED: [405, keep(() => target.send(HISTORICAL_PATH, { method: 'GET' }))],
-    INVALID_QUERY: [422, keep(() => ask(`SELECT nosuch FROM ${VIEW} LIMIT 1`))],
+    METHOD_NOT_ALLOWED: [405, () => target.send(HISTORICAL_PATH, { method: 'GET' })],
+    INVALID_QUERY: [422, () => ask(`SELECT nosuch FROM ${VIEW} LIMIT 1`)],
     QUERY_TOO_BROAD: [422, tooBroad],
     RATE_LIMITED: [429, () => exceedRate(services.strict)],
     QUERY_TIMEOUT: [504, () => timeOut(services.frail)],
@@ -660,29 +604,13 @@ describe(ERROR_BODY, () => {
     fact(`errorCode ${code} with HTTP ${status}`, async () => {
       const reply = await read();
       expect([reply.status, reply.body.status, reply.body.errorCode]).toEqual([status, 'ERROR', code]);
+      expect(reply.body.errorMsg).toMatch(/[a-z]+ [a-z]+/i);
       expect(reply.headers.get('content-type')).toMatch(/^application\/json/);
       const documented = ['status', 'errorCode', 'reason', 'hints', 'errorMsg'];
       expect(Object.keys(reply.body).filter((member) => !documented.includes(member))).toEqual([]);
       if (code !== 'INVALID_QUERY' && code !== 'QUERY_TOO_BROAD') expect(reply.body.reason).toBeUndefined();
     });
   }
-
-  /** Those that need nothing but the key. */
-  const readFailures = keep(async () => {
-    const replies: Reply[] = [];
-    for (const code of ['INVALID_REQUEST', 'INVALID_SQL', 'UNAUTHORIZED', 'METHOD_NOT_ALLOWED', 'INVALID_QUERY']) {
-      replies.push((await failures[code]?.[1]()) as Reply); // Each of them is above.
-    }
-    return replies;
-  });
-
-  fact('status is always ERROR', async () => {
-    for (const { body } of await readFailures()) expect(body.status).toBe('ERROR');
-  });
-
-  fact('errorMsg is a human-readable message', async () => {
-    for (const { body } of await readFailures()) expect(body.errorMsg).toMatch(/[a-z]+ [a-z]+/i);
-  });
 
   const queries: Readonly<Record<string, string>> = {
     UNKNOWN_IDENTIFIER: `SELECT nosuch FROM ${VIEW} LIMIT 1`,
@@ -994,13 +922,14 @@ describe(LIMITS, () => {
 
   fact(rowOf(LIMITS, 'Row cap'), async () => {
     const { body } = await readTrial();
-    expect(body.meta).toMatchObject({ capped: true, truncated: true });
-    expect(body.data).toHaveLength(body.meta.row_limit);
+    const meta = { entitlement: 'trialing', capped: true, truncated: true, row_limit: TRIAL_ROW_LIMIT };
+    expect(body.meta).toMatchObject(meta);
+    expect(body.data).toHaveLength(TRIAL_ROW_LIMIT);
     const portal = await target.sendPortal(
       PORTAL_PATH,
       postJson({ api_key: KEYS.trial, sql: `SELECT id FROM ${VIEW}` }),
     );
-    expect(portal.body.data).toHaveLength(body.meta.row_limit);
+    expect(portal.body.data).toHaveLength(TRIAL_ROW_LIMIT);
   });
 
   fact(rowOf(LIMITS, 'Truncation'), async () => {
