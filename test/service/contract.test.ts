@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { gatherCrowd } from '../support/crowd.ts';
 import { EVENING, KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
 const ROWS = 20_000;
@@ -104,6 +105,21 @@ describe('operation', () => {
   test('health tells rows and time, and needs no key', async () => {
     const reply = await service.send('/healthz', { method: 'GET' });
     expect(reply.body).toMatchObject({ status: 'ok', rows: 3 * ROWS, time: expect.stringContaining('2026-11-19') });
+  });
+
+  test.each([
+    ['half a head', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: '],
+    ['a body that never comes', 'POST /api/historical/sql HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n'],
+  ])('health is told within a second past 1,000 connections with %s', async (_title, text) => {
+    const crowd = await gatherCrowd(service.url, 1_000, text);
+    try {
+      const answer = await fetch(`${service.url}/healthz`, { signal: AbortSignal.timeout(1_000) });
+      expect(answer.status).toBe(200);
+      // A connection that is answered is not closed for the crowd.
+      expect((await service.ask('SELECT 1 AS one')).body.data).toEqual([{ one: 1 }]);
+    } finally {
+      crowd.close();
+    }
   });
 
   test('each request is one line in the log, without the key', async () => {
