@@ -125,7 +125,7 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
   'Resources and their fields > Option chain row': {
     'The response carries a data array of JSON objects and a meta object. Fields of a chain row: not shown beyond being JSON objects that may carry further members.':
       {
-        tests: ['the response carries a data array of JSON objects and a meta object'],
+        tests: ['POST {base_url}/api/option-chain answers'],
         docs: 'A chain row has `option_symbol',
       },
   },
@@ -203,11 +203,11 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
   },
   'Endpoints > 2. Historical SQL (separate address)': {
     '- Method and path: POST {api_url}/api-portal/historical-trades-by-sql': [
-      'POST {api_url}/api-portal/historical-trades-by-sql answers',
+      'an object with status SUCCESS and data, an array of option trade records',
     ],
     '- Header: Content-Type: application/json (form-encoded bodies with the same fields also appear in client examples).':
       [
-        'POST {api_url}/api-portal/historical-trades-by-sql answers',
+        'an object with status SUCCESS and data, an array of option trade records',
         'the separate address takes form-encoded bodies with the same fields',
       ],
     '- Body: api_key (string, required), sql (string, required).': [
