@@ -89,14 +89,6 @@ describe('sessions', () => {
     expect(listClosedSessions(Date.parse('2026-11-30T21:30:00Z'), 1)).toEqual(['2026-11-30']);
     expect(listClosedSessions(evening, 0)).toEqual([]);
   });
-
-  test('that close early have no trade after 13:15', async () => {
-    await fill(['2026-11-27'], SEED, 5_000);
-    const { last, trades: count } = await one('max(time) AS last, count() AS trades');
-    expect(count).toBe(5_000);
-    expect(String(last) < '2026-11-27 13:15:00').toBe(true);
-    await fill(DATES, SEED);
-  });
 });
 
 describe('identities', () => {
