@@ -6,24 +6,21 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
-import { dropKeyOf } from '../../src/ledger/layout.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type CatalogProcess, startCatalogProcess } from '../support/catalog-process.ts';
-import { queryDuckDb } from '../support/drop.ts';
+import { type Sums, sumSealed } from '../support/drop.ts';
 import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { type S3Server, s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
 import { findSpark } from '../support/spark.ts';
 
 const SCRIPT = new URL('attach.py', import.meta.url).pathname;
@@ -35,8 +32,6 @@ const s3 = await startS3();
 
 const KEY = 'cus_catalog_key_4711';
 
-type Sums = Readonly<Record<string, readonly [rows: number, premium: number]>>;
-
 /** A reader that stays attached. */
 interface AttachedReader {
   /** What the table has, by snapshot; null: now. */
@@ -46,7 +41,6 @@ interface AttachedReader {
 
 interface StoreCase {
   readonly name: string;
-  readonly isMissing: boolean;
   readonly to: string;
   readonly env: Readonly<Record<string, string>>;
   /** Arguments of the catalog. */
@@ -58,7 +52,6 @@ interface StoreCase {
 const CASES: readonly StoreCase[] = [
   {
     name: 'a directory, without keys',
-    isMissing: false,
     to: 'drops',
     env: {},
     args: [],
@@ -68,20 +61,11 @@ const CASES: readonly StoreCase[] = [
       duckdb: { secret: '', access: "AUTHORIZATION_TYPE 'none'" },
     },
   },
-  describeS3Case(),
+  ...(s3.server ? [describeS3Case(s3.server)] : []),
 ];
 
-function describeS3Case(): StoreCase {
-  const { bucket, endpoint, region, accessKeyId, secretAccessKey, pathStyle } = s3.server ?? {
-    ...{
-      bucket: '',
-      endpoint: 'http://127.0.0.1:1',
-      region: '',
-      accessKeyId: '',
-      secretAccessKey: '',
-      pathStyle: true,
-    },
-  };
+function describeS3Case(server: S3Server): StoreCase {
+  const { bucket, endpoint, region, accessKeyId, secretAccessKey } = server;
   // Endpoint and region come from the catalog, except for DuckDB, which takes them from its own secret.
   const credentials = { token: KEY, 's3.access-key-id': accessKeyId, 's3.secret-access-key': secretAccessKey };
   const secret = [
@@ -90,15 +74,8 @@ function describeS3Case(): StoreCase {
   ];
   return {
     name: 'S3, with a key',
-    isMissing: s3.server === undefined,
     to: `s3://${bucket}/catalog/${randomUUID()}`,
-    env: {
-      AWS_ACCESS_KEY_ID: accessKeyId,
-      AWS_SECRET_ACCESS_KEY: secretAccessKey,
-      AWS_REGION: region,
-      AWS_ENDPOINT_URL_S3: endpoint,
-      FLOWDROP_S3_PATH_STYLE: String(pathStyle),
-    },
+    env: s3Environment(server),
     args: ['--key', KEY],
     options: {
       pyiceberg: { properties: credentials },
@@ -164,141 +141,121 @@ function attach(path: string, reader: string, url: string, options: object): Att
   };
 }
 
-describe.each(CASES.filter(({ isMissing }) => !isMissing))(
-  'the catalog of $name',
-  ({ to, env, args, options, name }) => {
-    let service: TestService;
-    let cwd: string;
-    let remove: () => Promise<void>;
-    let job: string;
-    let catalog: CatalogProcess;
-    const readers = new Map<string, AttachedReader>();
+describe.each(CASES)('the catalog of $name', ({ to, env, args, options, name }) => {
+  let service: TestService;
+  let cwd: string;
+  let remove: () => Promise<void>;
+  let job: string;
+  let catalog: CatalogProcess;
+  const readers = new Map<string, AttachedReader>();
 
-    beforeAll(async () => {
-      service = await startService(['--generate', '3', '--generate-rows', '2000']);
-      ({ path: cwd, remove } = await makeFolder());
-      job = await writeJob(cwd, { reports: '', to, drop: '  table: iceberg' });
-      const run = await flowdrop(['run', job], { cwd, env: { ...service.env, ...env } });
-      expect(run.code, run.stderr).toBe(0);
+  beforeAll(async () => {
+    service = await startService(['--generate', '3', '--generate-rows', '2000']);
+    ({ path: cwd, remove } = await makeFolder());
+    job = await writeJob(cwd, { reports: '', to, drop: '  table: iceberg' });
+    const run = await flowdrop(['run', job], { cwd, env: { ...service.env, ...env } });
+    expect(run.code, run.stderr).toBe(0);
+    await service.stop();
+    catalog = await startCatalogProcess(to.startsWith('s3:') ? to : join(cwd, to), args, env);
+    if (!python.isMissing) readers.set('PyIceberg', attach(python.path, 'pyiceberg', catalog.url, options.pyiceberg));
+    if (!spark.isMissing) readers.set('Spark', attach(spark.path, 'spark', catalog.url, options.spark));
+    if (!duckdb.isMissing) readers.set('DuckDB', attach(duckdb.path, 'duckdb', catalog.url, options.duckdb));
+  }, 180_000);
+  afterAll(async () => {
+    for (const reader of readers.values()) reader.stop();
+    await catalog.stop();
+    await remove();
+  });
+
+  const headers = args.length > 0 ? { authorization: `Bearer ${KEY}` } : undefined;
+  const load = async (): Promise<TableMetadata> => {
+    const answer = await fetch(`${catalog.url}/v1/namespaces/flowdrop/tables/trades`, headers ? { headers } : {});
+    return ((await answer.json()) as { metadata: TableMetadata }).metadata;
+  };
+
+  /** What is sealed, file by file as the manifests name them. */
+  async function readSealed(): Promise<Sums> {
+    const store = await openStore();
+    return await sumSealed(store, 'trades', join(cwd, 'sealed.parquet')).finally(() => store.close());
+  }
+
+  async function openStore(): Promise<Store> {
+    if (!s3.server || !to.startsWith('s3:')) return await openDirectoryStore(join(cwd, to));
+    useS3Credentials(s3.server);
+    return await openS3Store({ ...s3.server, prefix: to.slice(`s3://${s3.server.bucket}/`.length) });
+  }
+
+  /** Sums of doubles depend on the order of rows in their last digits. */
+  function expectSums(found: Sums | undefined, expected: Sums, what: string): void {
+    expect(Object.keys(found ?? {}).sort(), what).toEqual(Object.keys(expected).sort());
+    for (const [date, [rows, premium]] of Object.entries(expected)) {
+      expect(found?.[date]?.[0], `${what}, ${date}`).toBe(rows);
+      expect(found?.[date]?.[1], `${what}, ${date}`).toBeCloseTo(premium, 1);
+    }
+  }
+
+  // Skipped where no Python can be had, which `support/python.ts` says aloud; CI never skips it.
+  it.skipIf(python.isMissing && duckdb.isMissing)(
+    `gives ${name.split(',')[0]} to each reader, which sees a restatement and goes back before it`,
+    async () => {
+      const first = await readSealed();
+      const dates = Object.keys(first).sort();
+      expect(dates).toHaveLength(3);
+      const before = (await load()).snapshots;
+      for (const [reader, { read }] of readers) expectSums((await read([null])).get(null), first, `${reader} at first`);
+
+      // Other rows for the same dates: the last one is restated, while catalog and readers stay as they are.
+      service = await startService(['--generate', '3', '--generate-rows', '2500', '--seed', '7']);
+      const last = dates.at(-1) ?? '';
+      const again = await flowdrop(['backfill', job, '--all', '--from', last, '--to', last], {
+        cwd,
+        env: { ...service.env, ...env },
+      });
       await service.stop();
-      catalog = await startCatalogProcess(to.startsWith('s3:') ? to : join(cwd, to), args, env);
-      if (!python.isMissing) readers.set('PyIceberg', attach(python.path, 'pyiceberg', catalog.url, options.pyiceberg));
-      if (!spark.isMissing) readers.set('Spark', attach(spark.path, 'spark', catalog.url, options.spark));
-      if (!duckdb.isMissing) readers.set('DuckDB', attach(duckdb.path, 'duckdb', catalog.url, options.duckdb));
-    }, 180_000);
-    afterAll(async () => {
-      for (const reader of readers.values()) reader.stop();
-      await catalog.stop();
-      await remove();
-    });
+      expect(again.code, again.stderr).toBe(0);
 
-    const headers = args.length > 0 ? { authorization: `Bearer ${KEY}` } : undefined;
-    const load = async (): Promise<TableMetadata> => {
-      const answer = await fetch(`${catalog.url}/v1/namespaces/flowdrop/tables/trades`, headers ? { headers } : {});
-      return ((await answer.json()) as { metadata: TableMetadata }).metadata;
-    };
-
-    /** What is sealed, file by file as the manifests name them. */
-    async function readSealed(): Promise<Sums> {
-      const store = await openStore();
-      try {
-        const sums: Record<string, readonly [number, number]> = {};
-        for (const date of await new Ledger(store, 'trades').dates()) {
-          const manifest = await new Ledger(store, 'trades').manifest(date);
-          const path = join(cwd, 'sealed.parquet');
-          if (!manifest || !(await store.download(dropKeyOf(manifest), path))) throw new Error(`no file of ${date}`);
-          const [row] = await queryDuckDb(
-            `SELECT count(*)::INTEGER AS n, round(sum(premium), 3) AS p FROM read_parquet('${path}')`,
-          );
-          sums[date] = [Number(row?.['n']), Number(row?.['p'])];
-          await rm(path);
-        }
-        return sums;
-      } finally {
-        await store.close();
+      const second = await readSealed();
+      expect(second[last]?.[0]).toBe(2500);
+      const now = (await load()).snapshots;
+      expect(now).toHaveLength(before.length + 1);
+      const ids = now.map((snapshot) => snapshot['snapshot-id']);
+      for (const [reader, { read }] of readers) {
+        const found = await read([null, ...ids]);
+        expectSums(found.get(null), second, `${reader} now`);
+        expectSums(found.get(ids[3] ?? 0), second, `${reader} by the last snapshot`);
+        expectSums(found.get(ids[2] ?? 0), first, `${reader} before the restatement`);
+        const [monday = ''] = dates;
+        expectSums(found.get(ids[0] ?? 0), { [monday]: first[monday] ?? [0, 0] }, `${reader} by the first snapshot`);
       }
-    }
+    },
+    400_000,
+  );
 
-    async function openStore(): Promise<Store> {
-      if (!s3.server || !to.startsWith('s3:')) return await openDirectoryStore(join(cwd, to));
-      useS3Credentials(s3.server);
-      const { bucket, endpoint, pathStyle, region } = s3.server;
-      return await openS3Store({ bucket, prefix: to.slice(`s3://${bucket}/`.length), endpoint, pathStyle, region });
-    }
+  const snippets = env['AWS_REGION'] === undefined ? PAGES.flatMap(listBlocks) : [];
+  it.each(
+    snippets.flatMap(({ info, page, line, text }) => {
+      const runner = SNIPPET_RUNNERS[info];
+      return runner === undefined || runner.isMissing ? [] : [[`${page}:${line}`, text, runner] as const];
+    }),
+  )(
+    'runs the snippet of %s',
+    async (_, text, { path, wrap }) => {
+      const program = wrap(text).replaceAll('http://127.0.0.1:8181', catalog.url);
+      expect(program).toContain(catalog.url);
+      // Not `spawnSync`: it stops this process for so long that the catalog has closed `fetch`'s connection meanwhile.
+      const { stdout } = await promisify(execFile)(path, ['-c', program], {
+        cwd,
+        env: { ...process.env, PYTHONPATH: dirname(SCRIPT) },
+      });
+      expect(stdout.match(/2026-\d\d-\d\d/g)?.length).toBeGreaterThanOrEqual(3);
+    },
+    240_000,
+  );
 
-    /** Sums of doubles depend on the order of rows in their last digits. */
-    function expectSums(found: Sums | undefined, expected: Sums, what: string): void {
-      expect(Object.keys(found ?? {}).sort(), what).toEqual(Object.keys(expected).sort());
-      for (const [date, [rows, premium]] of Object.entries(expected)) {
-        expect(found?.[date]?.[0], `${what}, ${date}`).toBe(rows);
-        expect(found?.[date]?.[1], `${what}, ${date}`).toBeCloseTo(premium, 1);
-      }
-    }
-
-    // Skipped where no Python can be had, which `support/python.ts` says aloud; CI never skips it.
-    it.skipIf(python.isMissing && duckdb.isMissing)(
-      `gives ${name.split(',')[0]} to each reader, which sees a restatement and goes back before it`,
-      async () => {
-        const first = await readSealed();
-        const dates = Object.keys(first).sort();
-        expect(dates).toHaveLength(3);
-        const before = (await load()).snapshots;
-        for (const [reader, { read }] of readers)
-          expectSums((await read([null])).get(null), first, `${reader} at first`);
-
-        // Other rows for the same dates: the last one is restated, while catalog and readers stay as they are.
-        service = await startService(['--generate', '3', '--generate-rows', '2500', '--seed', '7']);
-        const last = dates.at(-1) ?? '';
-        const again = await flowdrop(['backfill', job, '--all', '--from', last, '--to', last], {
-          cwd,
-          env: { ...service.env, ...env },
-        });
-        await service.stop();
-        expect(again.code, again.stderr).toBe(0);
-
-        const second = await readSealed();
-        expect(second[last]?.[0]).toBe(2500);
-        const now = (await load()).snapshots;
-        expect(now).toHaveLength(before.length + 1);
-        const ids = now.map((snapshot) => snapshot['snapshot-id']);
-        for (const [reader, { read }] of readers) {
-          const found = await read([null, ...ids]);
-          expectSums(found.get(null), second, `${reader} now`);
-          expectSums(found.get(ids[3] ?? 0), second, `${reader} by the last snapshot`);
-          expectSums(found.get(ids[2] ?? 0), first, `${reader} before the restatement`);
-          const [monday = ''] = dates;
-          expectSums(found.get(ids[0] ?? 0), { [monday]: first[monday] ?? [0, 0] }, `${reader} by the first snapshot`);
-        }
-      },
-      400_000,
-    );
-
-    const snippets = env['AWS_REGION'] === undefined ? PAGES.flatMap(listBlocks) : [];
-    it.each(
-      snippets.flatMap(({ info, page, line, text }) => {
-        const runner = SNIPPET_RUNNERS[info];
-        return runner === undefined || runner.isMissing ? [] : [[`${page}:${line}`, text, runner] as const];
-      }),
-    )(
-      'runs the snippet of %s',
-      async (_, text, { path, wrap }) => {
-        const program = wrap(text).replaceAll('http://127.0.0.1:8181', catalog.url);
-        expect(program).toContain(catalog.url);
-        // Not `spawnSync`: it stops this process for so long that the catalog has closed `fetch`'s connection meanwhile.
-        const { stdout } = await promisify(execFile)(path, ['-c', program], {
-          cwd,
-          env: { ...process.env, PYTHONPATH: dirname(SCRIPT) },
-        });
-        expect(stdout.match(/2026-\d\d-\d\d/g)?.length).toBeGreaterThanOrEqual(3);
-      },
-      240_000,
-    );
-
-    it(`logs no credential of ${name.split(',')[0]}, and hands none out`, async () => {
-      const config = await (await fetch(`${catalog.url}/v1/config`, headers ? { headers } : {})).text();
-      const said = [...catalog.log, config, JSON.stringify(await load())].join('\n');
-      for (const secret of [KEY, env['AWS_SECRET_ACCESS_KEY'] ?? KEY]) expect(said).not.toContain(secret);
-      if (env['AWS_ENDPOINT_URL_S3']) expect(config).toContain(env['AWS_ENDPOINT_URL_S3']);
-    });
-  },
-);
+  it(`logs no credential of ${name.split(',')[0]}, and hands none out`, async () => {
+    const config = await (await fetch(`${catalog.url}/v1/config`, headers ? { headers } : {})).text();
+    const said = [...catalog.log, config, JSON.stringify(await load())].join('\n');
+    for (const secret of [KEY, env['AWS_SECRET_ACCESS_KEY'] ?? KEY]) expect(said).not.toContain(secret);
+    if (env['AWS_ENDPOINT_URL_S3']) expect(config).toContain(env['AWS_ENDPOINT_URL_S3']);
+  });
+});

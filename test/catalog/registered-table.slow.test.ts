@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openRestCatalog, updateCatalog } from '../../src/catalog/rest-catalog.ts';
 import type { JobCatalog } from '../../src/job/job.ts';
-import { commitTable, rebuildTable } from '../../src/ledger/iceberg/table.ts';
+import { rebuildTable } from '../../src/ledger/iceberg/table.ts';
 import {
   KEPT_VERSIONS,
   locateTable,
@@ -33,7 +33,7 @@ import {
 } from '../support/rest-catalog.ts';
 import { startS3 } from '../support/s3-server.ts';
 import { STORES } from '../support/stores.ts';
-import { DATASET, recordDays, sealDay, type TableDay } from '../support/table-days.ts';
+import { commitDays, DATASET, type TableDay } from '../support/table-days.ts';
 
 const programs = IS_NIGHTLY ? findCatalogPrograms() : undefined;
 const s3 = IS_NIGHTLY ? await startS3() : undefined;
@@ -207,11 +207,9 @@ describe('a table in a catalog', () => {
     return remove;
   });
 
-  const seal = async (...days: readonly TableDay[]) => {
-    for (const day of days) await sealDay(store, day, join(folder, 'scratch.parquet'));
-    await recordDays(store);
-    await commitTable(new Ledger(store, DATASET), NOW);
-  };
+  const sealIn = async (place: Store, ...days: readonly TableDay[]) =>
+    await commitDays(place, { scratch: join(folder, 'scratch.parquet'), nowMs: NOW }, ...days);
+  const seal = async (...days: readonly TableDay[]) => await sealIn(store, ...days);
   const update = async () => await updateCatalog(store, DATASET, openRestCatalog(target, {}));
   const day = (number: number, more: Partial<TableDay> = {}): TableDay => {
     return { date: `2026-11-${String(number).padStart(2, '0')}`, rows: 50, ...more };
@@ -317,17 +315,22 @@ describe('a table in a catalog', () => {
     expect(idsOf(await load(target.namespace))).toHaveLength(2);
   });
 
+  /** What another program writes to the table. */
+  const change = async (...updates: readonly object[]) => {
+    const answer = await fetch(`${server.url}/v1/namespaces/${target.namespace}/tables/${DATASET}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ requirements: [], updates }),
+    });
+    expect(answer.status).toBe(200);
+  };
+  const main = { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch' };
+
   it('is brought forward again after somebody took it back', async () => {
     await seal(day(3), day(4));
     await update();
     const [first] = (await load(target.namespace))?.snapshots ?? [];
-    const ref = { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch' };
-    const answer = await fetch(`${server.url}/v1/namespaces/${target.namespace}/tables/${DATASET}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ requirements: [], updates: [{ ...ref, 'snapshot-id': first?.['snapshot-id'] }] }),
-    });
-    expect(answer.status).toBe(200);
+    await change({ ...main, 'snapshot-id': first?.['snapshot-id'] });
     expect(await update()).toBe('committed');
     expect((await load(target.namespace))?.['current-snapshot-id']).toBe(
       (await readTable(store, DATASET))?.metadata['current-snapshot-id'],
@@ -341,18 +344,10 @@ describe('a table in a catalog', () => {
     const [own] = before?.snapshots ?? [];
     const id = 4711;
     const foreign = { ...own, 'snapshot-id': id, 'parent-snapshot-id': own?.['snapshot-id'], 'sequence-number': 2 };
-    const answer = await fetch(`${server.url}/v1/namespaces/${target.namespace}/tables/${DATASET}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        requirements: [],
-        updates: [
-          { action: 'add-snapshot', snapshot: { ...foreign, summary: { operation: 'append' } } },
-          { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': id },
-        ],
-      }),
-    });
-    expect(answer.status).toBe(200);
+    await change(
+      { action: 'add-snapshot', snapshot: { ...foreign, summary: { operation: 'append' } } },
+      { ...main, 'snapshot-id': id },
+    );
     await seal(day(4));
     await expect(update()).rejects.toMatchObject({
       code: 'CATALOG_CONFLICT',
@@ -365,9 +360,7 @@ describe('a table in a catalog', () => {
     await seal(day(3));
     await update();
     const other = await openDirectoryStore(join(folder, 'other'));
-    await sealDay(other, day(3), join(folder, 'scratch.parquet'));
-    await recordDays(other);
-    await commitTable(new Ledger(other, DATASET), NOW);
+    await sealIn(other, day(3));
     const refused = updateCatalog(other, DATASET, openRestCatalog(target, {}));
     await expect(refused).rejects.toMatchObject({ code: 'CATALOG_CONFLICT' });
     await expectSame(store, target.namespace);
@@ -410,18 +403,13 @@ describe.runIf(IS_NIGHTLY)('a table on S3 in a catalog', () => {
     const store = await STORES.find(({ name }) => name === 'S3')?.open(folder);
     if (store === undefined) throw new Error('no store');
     try {
-      const scratch = join(folder, 'scratch.parquet');
+      const place = { scratch: join(folder, 'scratch.parquet'), nowMs: NOW };
       const names = { namespace: 'flowdrop', table: DATASET, warehouse: null, oauthUri: null, scope: 'catalog' };
       const catalog = openRestCatalog({ ...names, uri: own.url }, {});
-      const seal = async (date: string, rows: number) => {
-        await sealDay(store, { date, rows }, scratch);
-        await recordDays(store);
-        await commitTable(new Ledger(store, DATASET), NOW);
-      };
-      await seal('2026-11-19', 50);
+      await commitDays(store, place, { date: '2026-11-19', rows: 50 });
       expect(await updateCatalog(store, DATASET, catalog)).toBe('registered');
-      await seal('2026-11-20', 50);
-      await seal('2026-11-19', 60);
+      await commitDays(store, place, { date: '2026-11-20', rows: 50 });
+      await commitDays(store, place, { date: '2026-11-19', rows: 60 });
       expect(await updateCatalog(store, DATASET, catalog)).toBe('committed');
       await expectSame(store, 'flowdrop', own.url);
       expect((await load('flowdrop', { url: own.url }))?.location).toBe(locateTable(store, DATASET));

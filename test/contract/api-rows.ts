@@ -7,27 +7,72 @@
 /** The row's own text is the test's title, in the section of that name. */
 const SAME = 'same';
 
-export type Coverage = typeof SAME | readonly string[];
+type Tests = typeof SAME | readonly string[];
+
+/** Why a row has no test in `api.test.ts`, or what it leaves open. */
+interface Note {
+  readonly tests: Tests;
+  /** Words of docs/service.md that tell what was chosen, or why not. */
+  readonly docs?: string;
+  /** Another file and its title, where the row is tested. */
+  readonly test?: readonly [file: string, title: string];
+  /** Where neither applies. */
+  readonly why?: string;
+}
+
+export type Coverage = Tests | Note;
+
+/** Every error body of historical SQL. */
+const CODES = [
+  'errorCode INVALID_REQUEST with HTTP 400',
+  'errorCode INVALID_SQL with HTTP 400',
+  'errorCode UNAUTHORIZED with HTTP 401',
+  'errorCode SUBSCRIPTION_REQUIRED with HTTP 403',
+  'errorCode METHOD_NOT_ALLOWED with HTTP 405',
+  'errorCode INVALID_QUERY with HTTP 422',
+  'errorCode QUERY_TOO_BROAD with HTTP 422',
+  'errorCode RATE_LIMITED with HTTP 429',
+  'errorCode QUERY_TIMEOUT with HTTP 504',
+  'errorCode INTERNAL_ERROR with HTTP 500',
+];
+
+/** Of a query that cannot be analyzed. */
+const ANALYSIS = [
+  'reason UNKNOWN_IDENTIFIER',
+  'reason UNKNOWN_FUNCTION',
+  'reason TYPE_MISMATCH',
+  'reason NUMERIC_OVERFLOW',
+  'reason SYNTAX_ERROR',
+  'reason INVALID_AGGREGATION',
+  'reason INVALID_ARGUMENTS',
+  'reason INVALID_EXPRESSION',
+];
 
 export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>>>> = {
   'What the service does': {
     '1. Historical SQL: a SELECT-only SQL query (ClickHouse is the backend query engine) runs against whitelisted tables of individual option trades. Trade rows are delayed by at least 15 minutes.':
       [
-        'a SELECT over the whitelisted tables answers individual option trades',
+        'trade_count | integer | number of trades involved; always 1 in the historical data',
+        'allowed: SELECT statements',
         'visible trade rows are at least 15 minutes old',
       ],
     '2. Option chain: a snapshot of call and put contracts across strikes and expirations for one underlying symbol, for the latest session or an explicit date.':
       [
-        'a chain has calls and puts across strikes and expirations of one underlying symbol',
+        'put_call | string | no | CALL or PUT',
+        'strike | number | no | exact strike filter',
+        'expiration_date | string, date | no | filter',
         'date | string, date | no | trading date; omitted means the latest session',
       ],
     '3. Market structure: a per-symbol snapshot with symbol metadata, flow, intraday GEX summary and structure, for the active snapshot or a retained historical date.':
       [
-        'a snapshot has symbol metadata, flow, intraday GEX summary and structure',
+        'data.symbol_meta | object | required; extra members allowed',
+        'data.flow | object | required; extra members allowed',
+        'data.intraday_gex | object or null | required key; null when there is no intraday summary',
+        'data.structure | object | required; extra members allowed',
         'date | query | string, date | no | retained historical snapshot date; omitted means the active snapshot',
       ],
     '4. A realtime trade stream exists over WebSocket at {ws_url}. It is a separate product and is covered only in the Events part.':
-      [],
+      { tests: [], docs: 'the WebSocket stream (Events)' },
   },
   'Resources and their fields > Option trade record (row of the historical SQL tables)': {
     'RawOptionTrades | all historical trades': SAME,
@@ -40,7 +85,10 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     'put_call | string | PUT or CALL': SAME,
     'strike | float | strike price': SAME,
     'expiration_date | string | expiration date, format YYYY-MM-DD': SAME,
-    'option_activity_type | string | OPRA trade-code classification; allowed values not shown': SAME,
+    'option_activity_type | string | OPRA trade-code classification; allowed values not shown': {
+      tests: SAME,
+      docs: '`market_cap`, `option_activity_type`, `underlying_type`, `side`, `moneyness`',
+    },
     'underlying_type | string | kind of underlying (common stock, ETF, ETN, ...); may be an empty string': SAME,
     'oi | integer | open interest': SAME,
     'size | integer | total order size (one trade, or the sum of sizes for an aggregated trade)': SAME,
@@ -69,11 +117,17 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     'option_symbol | string | contract symbol: root, then a six-digit date, then P or C, then an eight-digit strike in thousandths':
       SAME,
     'Rows also carry the fields side, moneyness, gamma, dex and dei. Their types and meanings are not shown beyond their presence in rows (sample values: side is a text value, moneyness is a text value, gamma, dex and dei are numbers).':
-      ['rows also carry the fields side, moneyness, gamma, dex and dei'],
+      {
+        tests: ['rows also carry the fields side, moneyness, gamma, dex and dei'],
+        docs: '`market_cap`, `option_activity_type`, `underlying_type`, `side`, `moneyness`',
+      },
   },
   'Resources and their fields > Option chain row': {
     'The response carries a data array of JSON objects and a meta object. Fields of a chain row: not shown beyond being JSON objects that may carry further members.':
-      ['the response carries a data array of JSON objects and a meta object'],
+      {
+        tests: ['POST {base_url}/api/option-chain answers'],
+        docs: 'A chain row has `option_symbol',
+      },
   },
   'Resources and their fields > Market-structure snapshot': {
     'data.symbol | string | required': SAME,
@@ -88,20 +142,29 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     'spot | number | strictly greater than 0; latest positive underlying price used for the summary': SAME,
     'call_gex | number | at least 0; full-chain positive call dollar GEX': SAME,
     'put_gex | number | at most 0; full-chain negative-signed put dollar GEX': SAME,
-    'Contents of symbol_meta, flow and structure: not shown beyond being objects.': [
-      'data.symbol_meta | object | required; extra members allowed',
-      'data.flow | object | required; extra members allowed',
-      'data.structure | object | required; extra members allowed',
-    ],
+    'Contents of symbol_meta, flow and structure: not shown beyond being objects.': {
+      tests: [
+        'data.symbol_meta | object | required; extra members allowed',
+        'data.flow | object | required; extra members allowed',
+        'data.structure | object | required; extra members allowed',
+      ],
+      docs: 'Gamma exposure per contract is',
+    },
   },
   'States and transitions': {
     "The only state-like value is the caller's entitlement, reported in the historical SQL meta.entitlement with allowed values active and trialing. A trialing caller gets row-capped responses; an active paid subscriber gets a rolling lookback window (see Limits). Transitions: not shown.":
-      ['a trialing caller gets row-capped responses', 'an active paid subscriber gets a rolling lookback window'],
+      {
+        tests: [
+          'Row cap | historical SQL for trial entitlements | responses are row-capped; meta.capped is true; the value is reported in meta.row_limit; numeric value not shown',
+          'meta.lookback_days | integer | always 15; present for active paid subscriptions only',
+        ],
+        docs: 'A change counts at once',
+      },
   },
   'Endpoints > 1. Historical SQL (main address)': {
     '- Method and path: POST {base_url}/api/historical/sql': ['POST {base_url}/api/historical/sql answers'],
     '- Request content types: application/json or application/x-www-form-urlencoded.': [
-      'the body may be application/json',
+      'POST {base_url}/api/historical/sql answers',
       'the body may be application/x-www-form-urlencoded',
     ],
     'api_key | string | no when session authentication is present, otherwise yes | begins with cus_ or apikey_': [
@@ -140,11 +203,11 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
   },
   'Endpoints > 2. Historical SQL (separate address)': {
     '- Method and path: POST {api_url}/api-portal/historical-trades-by-sql': [
-      'POST {api_url}/api-portal/historical-trades-by-sql answers',
+      'an object with status SUCCESS and data, an array of option trade records',
     ],
     '- Header: Content-Type: application/json (form-encoded bodies with the same fields also appear in client examples).':
       [
-        'the separate address takes application/json',
+        'an object with status SUCCESS and data, an array of option trade records',
         'the separate address takes form-encoded bodies with the same fields',
       ],
     '- Body: api_key (string, required), sql (string, required).': [
@@ -176,7 +239,13 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     'strike_min | number | no | lower strike bound': SAME,
     'strike_max | number | no | upper strike bound': SAME,
     'Success (HTTP 200): object with data (array of objects) and meta (object). A filter that matches no contract returns 200 with empty data. Contents of meta: not shown.':
-      ['POST {base_url}/api/option-chain answers', 'a filter that matches no contract returns 200 with empty data'],
+      {
+        tests: [
+          'POST {base_url}/api/option-chain answers',
+          'a filter that matches no contract returns 200 with empty data',
+        ],
+        docs: '`meta` of a chain',
+      },
   },
   'Endpoints > 4. Market structure': {
     '- Method and path: GET {base_url}/api/v1/market-structure/{symbol}': [
@@ -184,7 +253,9 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     ],
     'symbol | path | string | yes | underlying option root': SAME,
     'date | query | string, date | no | retained historical snapshot date; omitted means the active snapshot': SAME,
-    'Authorization | header | string | yes | Bearer <API_KEY>': SAME,
+    'Authorization | header | string | yes | Bearer <API_KEY>': [
+      'Authorization: Bearer <API_KEY> is required for market structure',
+    ],
   },
   Authentication: {
     '1. Bearer header: Authorization: Bearer <API_KEY>, where the key begins with cus_ or apikey_. It is required for market structure.':
@@ -192,7 +263,13 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     '2. Body field: the SQL and option chain endpoints take api_key in the request body. It is required for historical SQL unless session authentication is present.':
       ['the SQL and option chain endpoints take api_key in the request body'],
     '3. Session authentication is accepted as an alternative on the POST endpoints (api_key is then optional); its mechanism is not shown.':
-      ['a session stands for api_key at the historical endpoint', 'a session stands for api_key at the option chain'],
+      {
+        tests: [
+          'a session stands for api_key at the historical endpoint',
+          'a session stands for api_key at the option chain',
+        ],
+        docs: 'sets the cookie `flowdrop_session`',
+      },
     '4. The key for the separate historical entry point is obtained from the customer portal.': [
       'the separate entry point takes its key in the body, and no session',
     ],
@@ -204,39 +281,18 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
   },
   Events: {
     'A realtime option-trade stream is delivered over WebSocket at {ws_url}. Its messages, event kinds and subscription protocol: not shown. No other events (for example webhooks) are shown.':
-      [],
+      { tests: [], docs: 'the WebSocket stream (Events)' },
   },
   'Errors > Historical SQL error body': {
-    'status | string | always ERROR': ['status is always ERROR'],
+    'status | string | always ERROR': CODES,
     'errorCode | string | one of INVALID_REQUEST, INVALID_SQL, UNAUTHORIZED, SUBSCRIPTION_REQUIRED, METHOD_NOT_ALLOWED, INVALID_QUERY, QUERY_TOO_BROAD, RATE_LIMITED, QUERY_TIMEOUT, INTERNAL_ERROR':
-      [
-        'errorCode INVALID_REQUEST with HTTP 400',
-        'errorCode INVALID_SQL with HTTP 400',
-        'errorCode UNAUTHORIZED with HTTP 401',
-        'errorCode SUBSCRIPTION_REQUIRED with HTTP 403',
-        'errorCode METHOD_NOT_ALLOWED with HTTP 405',
-        'errorCode INVALID_QUERY with HTTP 422',
-        'errorCode QUERY_TOO_BROAD with HTTP 422',
-        'errorCode RATE_LIMITED with HTTP 429',
-        'errorCode QUERY_TIMEOUT with HTTP 504',
-        'errorCode INTERNAL_ERROR with HTTP 500',
-      ],
+      CODES,
     'reason | string, optional | UNKNOWN_IDENTIFIER, UNKNOWN_FUNCTION, TYPE_MISMATCH, NUMERIC_OVERFLOW, SYNTAX_ERROR, INVALID_AGGREGATION, INVALID_ARGUMENTS, INVALID_EXPRESSION, SCAN_LIMIT_EXCEEDED':
-      [
-        'reason UNKNOWN_IDENTIFIER',
-        'reason UNKNOWN_FUNCTION',
-        'reason TYPE_MISMATCH',
-        'reason NUMERIC_OVERFLOW',
-        'reason SYNTAX_ERROR',
-        'reason INVALID_AGGREGATION',
-        'reason INVALID_ARGUMENTS',
-        'reason INVALID_EXPRESSION',
-        'reason SCAN_LIMIT_EXCEEDED',
-      ],
+      [...ANALYSIS, 'reason SCAN_LIMIT_EXCEEDED'],
     'hints | array of strings, optional | recovery guidance for QUERY_TOO_BROAD': [
       'hints are the recovery guidance of QUERY_TOO_BROAD',
     ],
-    'errorMsg | string | human-readable message': ['errorMsg is a human-readable message'],
+    'errorMsg | string | human-readable message': CODES,
     '1. When the body is invalid, then HTTP 400 with INVALID_REQUEST.': [
       'errorCode INVALID_REQUEST with HTTP 400',
       'an invalid body is refused whatever is wrong with it',
@@ -252,17 +308,7 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
       'every other method is refused whatever its body is',
     ],
     '6. When the query cannot be analyzed, then HTTP 422 with INVALID_QUERY and a reason from the query-analysis values (all reason values except SCAN_LIMIT_EXCEEDED).':
-      [
-        'errorCode INVALID_QUERY with HTTP 422',
-        'reason UNKNOWN_IDENTIFIER',
-        'reason UNKNOWN_FUNCTION',
-        'reason TYPE_MISMATCH',
-        'reason NUMERIC_OVERFLOW',
-        'reason SYNTAX_ERROR',
-        'reason INVALID_AGGREGATION',
-        'reason INVALID_ARGUMENTS',
-        'reason INVALID_EXPRESSION',
-      ],
+      ['errorCode INVALID_QUERY with HTTP 422', ...ANALYSIS],
     '7. When the query exceeds server scan limits, then HTTP 422 with QUERY_TOO_BROAD, reason SCAN_LIMIT_EXCEEDED and hints: narrow the date range; filter by symbol and other selective columns; split into smaller time windows; do not retry the same unchanged query; LIMIT does not necessarily reduce rows scanned.':
       [
         'errorCode QUERY_TOO_BROAD with HTTP 422',
@@ -270,11 +316,14 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
         'hints are the recovery guidance of QUERY_TOO_BROAD',
       ],
     '8. Other statuses documented: 429 (rate limited), 500 (server error), 504 (query timeout). Pairing of RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR with these statuses: not shown.':
-      [
-        'errorCode RATE_LIMITED with HTTP 429',
-        'errorCode INTERNAL_ERROR with HTTP 500',
-        'errorCode QUERY_TIMEOUT with HTTP 504',
-      ],
+      {
+        tests: [
+          'errorCode RATE_LIMITED with HTTP 429',
+          'errorCode INTERNAL_ERROR with HTTP 500',
+          'errorCode QUERY_TIMEOUT with HTTP 504',
+        ],
+        docs: 'status of `RATE_LIMITED`, `QUERY_TIMEOUT`, `INTERNAL_ERROR`',
+      },
   },
   'Errors > Separate historical entry point, HTTP 400 bodies': {
     'API key missing | status ERROR, errorMsg stating that the key is required': SAME,
@@ -304,11 +353,16 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     '404 | snapshot not found': SAME,
     '405 | method other than GET (METHOD_NOT_ALLOWED)': SAME,
     '429 | rate limited': SAME,
-    '500 | server error': [],
+    '500 | server error': {
+      tests: [],
+      docs: 'Market structure answers 503 with `Retry-After` whenever the snapshot is unavailable',
+      test: ['test/service/market-structure.test.ts', 'a fault of the service itself is 500'],
+    },
     '503 | snapshot service unavailable or timed out': SAME,
-    'Body shape of errors of the option chain and market-structure endpoints: not shown.': [
-      'an error of the option chain or market structure has a status, an errorCode and an errorMsg',
-    ],
+    'Body shape of errors of the option chain and market-structure endpoints: not shown.': {
+      tests: ['an error of the option chain or market structure has a status, an errorCode and an errorMsg'],
+      docs: 'error body of option chain and market structure',
+    },
   },
   Limits: {
     'Minimum data delay | historical SQL | 15 minutes; visible trade rows are at least that old': [
@@ -317,7 +371,7 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     'Lookback window | historical SQL, active paid subscriptions | rolling 15 days measured at execution time': SAME,
     'Earliest data | historical data | 2025-02-28': SAME,
     'Row cap | historical SQL for trial entitlements | responses are row-capped; meta.capped is true; the value is reported in meta.row_limit; numeric value not shown':
-      SAME,
+      { tests: SAME, docs: '`--trial-row-limit`' },
     'Truncation | historical SQL | rows beyond row_limit are dropped and meta.truncated is true': SAME,
     'Scan limits | historical SQL | exceeding them gives QUERY_TOO_BROAD; their values are hidden': SAME,
     'Soft rate limit | historical SQL (both entry points) | 1 request per second; no overall usage cap; may be adjusted temporarily':
@@ -325,110 +379,29 @@ export const API_ROWS: Readonly<Record<string, Readonly<Record<string, Coverage>
     'Rate | option chain | sustained traffic of 1 request per second per customer; short bursts of 10 requests or fewer; throttling is best-effort; honor Retry-After on HTTP 429':
       SAME,
     'Snapshot refresh | option chain, latest session | about every 90 seconds during U.S. market hours': SAME,
-    'Rate limit | market structure | not shown': ['market structure has a rate limit of its own'],
+    'Rate limit | market structure | not shown': {
+      tests: ['market structure has a rate limit of its own'],
+      docs: 'the same, counted separately (not shown in the contract)',
+    },
   },
   Versioning: {
     '- The interface description carries version 1.0.0.': ['the interface description carries version 1.0.0'],
     '- Only the market-structure path has a version segment (/api/v1/). The other paths carry none.': [
       'only the market-structure path has a version segment',
     ],
-    '- Deprecation policy and compatibility rules: not shown.': [],
+    '- Deprecation policy and compatibility rules: not shown.': { tests: [], why: 'nothing to implement' },
   },
 };
 
+const isNoted = (coverage: Coverage): coverage is Note => typeof coverage === 'object' && 'tests' in coverage;
+
 /** The titles that a row's coverage stands for. */
 export function listTitles(row: string, coverage: Coverage): readonly string[] {
-  return coverage === SAME ? [row] : coverage;
+  const tests = isNoted(coverage) ? coverage.tests : coverage;
+  return tests === SAME ? [row] : tests;
 }
 
-/** Why a row has no test in `api.test.ts`, or what it leaves open. */
-export interface Note {
-  readonly section: string;
-  readonly row: string;
-  /** Words of docs/service.md that tell what was chosen, or why not. */
-  readonly docs?: string;
-  /** Another file and its title, where the row is tested. */
-  readonly test?: readonly [file: string, title: string];
-  /** Where neither applies. */
-  readonly why?: string;
-}
-
-/** Every row that has no test here, and every row that says "not shown". */
-export const NOTES: readonly Note[] = [
-  {
-    section: 'What the service does',
-    row: '4. A realtime trade stream exists over WebSocket at {ws_url}. It is a separate product and is covered only in the Events part.',
-    docs: 'the WebSocket stream (Events)',
-  },
-  {
-    section: 'Resources and their fields > Option trade record (row of the historical SQL tables)',
-    row: 'option_activity_type | string | OPRA trade-code classification; allowed values not shown',
-    docs: '`market_cap`, `option_activity_type`, `underlying_type`, `side`, `moneyness`',
-  },
-  {
-    section: 'Resources and their fields > Option trade record (row of the historical SQL tables)',
-    row: 'Rows also carry the fields side, moneyness, gamma, dex and dei. Their types and meanings are not shown beyond their presence in rows (sample values: side is a text value, moneyness is a text value, gamma, dex and dei are numbers).',
-    docs: '`market_cap`, `option_activity_type`, `underlying_type`, `side`, `moneyness`',
-  },
-  {
-    section: 'Resources and their fields > Option chain row',
-    row: 'The response carries a data array of JSON objects and a meta object. Fields of a chain row: not shown beyond being JSON objects that may carry further members.',
-    docs: 'A chain row has `option_symbol',
-  },
-  {
-    section: 'Resources and their fields > Market-structure snapshot',
-    row: 'Contents of symbol_meta, flow and structure: not shown beyond being objects.',
-    docs: 'Gamma exposure per contract is',
-  },
-  {
-    section: 'States and transitions',
-    row: "The only state-like value is the caller's entitlement, reported in the historical SQL meta.entitlement with allowed values active and trialing. A trialing caller gets row-capped responses; an active paid subscriber gets a rolling lookback window (see Limits). Transitions: not shown.",
-    docs: 'A change counts at once',
-  },
-  {
-    section: 'Endpoints > 3. Option chain',
-    row: 'Success (HTTP 200): object with data (array of objects) and meta (object). A filter that matches no contract returns 200 with empty data. Contents of meta: not shown.',
-    docs: '`meta` of a chain',
-  },
-  {
-    section: 'Authentication',
-    row: '3. Session authentication is accepted as an alternative on the POST endpoints (api_key is then optional); its mechanism is not shown.',
-    docs: 'sets the cookie `flowdrop_session`',
-  },
-  {
-    section: 'Events',
-    row: 'A realtime option-trade stream is delivered over WebSocket at {ws_url}. Its messages, event kinds and subscription protocol: not shown. No other events (for example webhooks) are shown.',
-    docs: 'the WebSocket stream (Events)',
-  },
-  {
-    section: 'Errors > Historical SQL error body',
-    row: '8. Other statuses documented: 429 (rate limited), 500 (server error), 504 (query timeout). Pairing of RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR with these statuses: not shown.',
-    docs: 'status of `RATE_LIMITED`, `QUERY_TIMEOUT`, `INTERNAL_ERROR`',
-  },
-  {
-    section: 'Errors > Market structure',
-    row: '500 | server error',
-    docs: 'Market structure answers 503 with `Retry-After` whenever the snapshot is unavailable',
-    test: ['test/service/market-structure.test.ts', 'a fault of the service itself is 500'],
-  },
-  {
-    section: 'Errors > Market structure',
-    row: 'Body shape of errors of the option chain and market-structure endpoints: not shown.',
-    docs: 'error body of option chain and market structure',
-  },
-  {
-    section: 'Limits',
-    row: 'Row cap | historical SQL for trial entitlements | responses are row-capped; meta.capped is true; the value is reported in meta.row_limit; numeric value not shown',
-    docs: '`--trial-row-limit`',
-  },
-  {
-    section: 'Limits',
-    row: 'Rate limit | market structure | not shown',
-    docs: 'the same, counted separately (not shown in the contract)',
-  },
-  {
-    section: 'Versioning',
-    row: '- Deprecation policy and compatibility rules: not shown.',
-    why: 'nothing to implement',
-  },
-];
+/** Of every row that has no test here, and of every row that says "not shown". */
+export const NOTES = Object.entries(API_ROWS).flatMap(([section, rows]) =>
+  Object.entries(rows).flatMap(([row, coverage]) => (isNoted(coverage) ? [{ ...coverage, section, row }] : [])),
+);

@@ -14,8 +14,6 @@ const OWN = "the document does not show it: the service's own choice";
 const REALTIME = 'the key has no realtime entitlement, or the address no such product';
 
 export const REAL_ADDRESS_SKIPS: Readonly<Record<string, string>> = {
-  'a trialing caller gets row-capped responses': OTHER_KEY,
-  'an active paid subscriber gets a rolling lookback window': OTHER_KEY,
   'a session stands for api_key at the historical endpoint': OWN,
   'a key begins with cus_ or apikey_': OTHER_KEY,
   'lookback_days is absent for a trialing caller, in test_mode as well': OTHER_KEY,
@@ -60,8 +58,6 @@ export const REAL_ADDRESS_SKIPS: Readonly<Record<string, string>> = {
 
 /** Besides the sections of the option chain and of market structure, where the real key has no realtime entitlement. */
 export const REALTIME_SKIPS: Readonly<Record<string, string>> = {
-  'a chain has calls and puts across strikes and expirations of one underlying symbol': REALTIME,
-  'a snapshot has symbol metadata, flow, intraday GEX summary and structure': REALTIME,
   'Authorization: Bearer <API_KEY> is required for market structure': REALTIME,
   'the SQL and option chain endpoints take api_key in the request body': REALTIME,
 };
@@ -74,7 +70,6 @@ const ASKS_SNAPSHOTS = 'asks the snapshots too, which an archive has not';
 export const ARCHIVE_SKIPS: Readonly<Record<string, string>> = {
   ...REALTIME_SKIPS,
   'meta.lookback_days | integer | always 15; present for active paid subscriptions only': NO_LOOKBACK,
-  'an active paid subscriber gets a rolling lookback window': NO_LOOKBACK,
   'the lookback window rolls with the clock': NO_LOOKBACK,
   'Earliest data | historical data | 2025-02-28': 'the first date is the first sealed one',
   'visible trade rows are at least 15 minutes old': 'moves the clock to before the newest date was sealed',

@@ -47,14 +47,19 @@ async function until(service: TestService, running: number, waiting = 0): Promis
   );
 }
 
+/** The answer, when nothing runs any more. */
+async function finish(service: TestService, reply: Promise<Reply>): Promise<Reply> {
+  const answered = await reply;
+  await until(service, 0);
+  return answered;
+}
+
 /** The answer to an endless query, once the service's clock says that it has taken too long. */
 export async function timeOut(service: TestService): Promise<Reply> {
   const reply = service.ask(ENDLESS);
   await until(service, 1);
   service.advance(MINUTE_MS);
-  const answered = await reply;
-  await until(service, 0);
-  return answered;
+  return await finish(service, reply);
 }
 
 /** The answer to a request that finds the only engine busy for ever. */
@@ -65,9 +70,7 @@ export async function waitInVain(service: TestService, send: () => Promise<Reply
   await until(service, 1, 1);
   service.advance(MINUTE_MS);
   expect((await endless).status).toBe(504);
-  const answered = await reply;
-  await until(service, 0);
-  return answered;
+  return await finish(service, reply);
 }
 
 /** The answer to a query whose engine process dies. */
@@ -75,9 +78,7 @@ export async function failEngine(service: TestService, findEngine: () => ChildPr
   const reply = service.ask(ENDLESS);
   await until(service, 1);
   findEngine().kill('SIGKILL');
-  const answered = await reply;
-  await until(service, 0);
-  return answered;
+  return await finish(service, reply);
 }
 
 /** The answer to a request whose engine process dies before it has said anything. */
@@ -91,7 +92,5 @@ export async function failIdleEngine(
   const reply = send();
   await until(service, 1);
   engine.kill('SIGKILL');
-  const answered = await reply;
-  await until(service, 0);
-  return answered;
+  return await finish(service, reply);
 }

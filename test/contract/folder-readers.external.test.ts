@@ -12,13 +12,12 @@ import { compressors } from 'hyparquet-compressors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { dropKeyOf } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import type { Store } from '../../src/store/store.ts';
-import { queryDuckDb } from '../support/drop.ts';
+import { type Sums, sumSealed } from '../support/drop.ts';
 import { flowdrop, makeFolder, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createDraft } from '../support/manifest.ts';
@@ -38,8 +37,6 @@ const POLARS = ['polars', 'polars_eager', 'polars_partition'];
 const DUCKDB = ['duckdb', 'duckdb_partition', 'duckdb_plain'];
 const SPARK = ['spark', 'spark_partition'];
 
-type Answer = Readonly<Record<string, readonly [rows: number, premium: number]>>;
-
 interface Place {
   readonly folder: string;
   readonly s3?: S3Server | undefined;
@@ -50,7 +47,7 @@ async function read(
   readers: readonly string[],
   { folder, s3 }: Place,
   stop: string | null = null,
-): Promise<readonly (readonly [string, Answer, number])[]> {
+): Promise<readonly (readonly [string, Sums, number])[]> {
   const access = s3 && { endpoint: s3.endpoint, region: s3.region, key: s3.accessKeyId, secret: s3.secretAccessKey };
   const spec = { folder, readers, s3: access ?? null, jars: spark.jars, stop };
   const child = spawn(path, [SCRIPT, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'ignore'] });
@@ -109,30 +106,19 @@ describe.each([s3 ? 'S3' : 'a directory'])('the folder of a dataset in %s', (nam
     }
   }
 
-  /** What the sealed files say, each read by itself. */
-  async function readTruth(): Promise<Answer> {
-    const truth: Record<string, readonly [number, number]> = {};
-    for (const date of await new Ledger(store, 'trades').dates()) {
-      const manifest = await new Ledger(store, 'trades').manifest(date);
-      const path = join(cwd, 'sealed.parquet');
-      if (!manifest || !(await store.download(dropKeyOf(manifest), path))) throw new Error(`${date} is not sealed`);
-      const [sums] = await queryDuckDb(
-        `SELECT count(*)::INTEGER AS n, round(sum(premium), 2) AS total FROM read_parquet('${path}')`,
-      );
-      truth[date] = [Number(sums?.['n']), Number(sums?.['total'])];
-      expect(truth[date]?.[0]).toBe(manifest.rows);
-    }
+  async function readTruth(): Promise<Sums> {
+    const truth = await sumSealed(store, 'trades', join(cwd, 'sealed.parquet'));
     expect(Object.keys(truth)).toHaveLength(3);
     return truth;
   }
 
   /** With and without the partition key, by what the folder is called to ClickHouse. */
-  async function readByClickHouse(): Promise<readonly (readonly [string, Answer])[]> {
+  async function readByClickHouse(): Promise<readonly (readonly [string, Sums])[]> {
     const files = `${place.folder.replace('s3:/', s3?.endpoint ?? '')}/**/*.parquet`;
     const source = place.s3
       ? `s3('${files}', '${place.s3.accessKeyId}', '${place.s3.secretAccessKey}', 'Parquet')`
       : `file('${files}', 'Parquet')`;
-    const answers: (readonly [string, Answer])[] = [];
+    const answers: (readonly [string, Sums])[] = [];
     for (const [key, isPartition] of [
       ['date', 0],
       ['date', 1],
@@ -147,7 +133,7 @@ describe.each([s3 ? 'S3' : 'a directory'])('the folder of a dataset in %s', (nam
   }
 
   /** Which reads single files. */
-  async function readByHyparquet(): Promise<Answer> {
+  async function readByHyparquet(): Promise<Sums> {
     const sums: Record<string, [number, number]> = {};
     for await (const { key } of store.list('trades/')) {
       const path = join(cwd, 'one.parquet');
@@ -164,7 +150,7 @@ describe.each([s3 ? 'S3' : 'a directory'])('the folder of a dataset in %s', (nam
     );
   }
 
-  async function expectRead(truth: Answer): Promise<void> {
+  async function expectRead(truth: Sums): Promise<void> {
     for (const [reader, answer] of await readByClickHouse()) expect(answer, reader).toEqual(truth);
     expect(await readByHyparquet(), 'hyparquet').toEqual(truth);
     const duckDb = place.s3 ? pythonDuckDb : python;

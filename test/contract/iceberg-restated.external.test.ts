@@ -9,13 +9,11 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { commitTable } from '../../src/ledger/iceberg/table.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { chooseSize } from '../support/nightly.ts';
-import { DATASET, recordDays, sealDay } from '../support/table-days.ts';
+import { commitDays } from '../support/table-days.ts';
 import {
   readByClickHouse,
   readByIcebird,
@@ -57,11 +55,8 @@ beforeEach(async () => {
 });
 afterEach(async () => await folder.remove());
 
-const seal = async (date: string, rows: number) => {
-  await sealDay(store, { date, rows }, join(cwd, 'scratch.parquet'));
-  await recordDays(store);
-  await commitTable(new Ledger(store, DATASET), Date.now());
-};
+const seal = async (date: string, rows: number) =>
+  await commitDays(store, { scratch: join(cwd, 'scratch.parquet'), nowMs: Date.now() }, { date, rows });
 
 /** A revision as `sealDay` writes it: its own number of rows, its own sum. */
 function describeRevision(date: string, rows: number, revision: number): readonly [number, number, string, number] {

@@ -193,7 +193,7 @@ function compareKeys(a: TradeRow, b: TradeRow, sort: readonly string[]): number 
   return 0;
 }
 
-/** A server's file is written by the server, and by the product as a user runs it; dates long past, which no clock undoes. */
+/** A server's table by the product as a user runs it; dates long past, which no clock undoes. */
 async function makeServerDrop(): Promise<void> {
   const dates: readonly (readonly [string, number])[] = [
     ['2025-03-03', 200],

@@ -40,8 +40,7 @@ const IMPLEMENTATIONS = [
     open: async () => {
       if (s3.server === undefined) throw new Error(s3.reason);
       useS3Credentials(s3.server);
-      const { bucket, endpoint, pathStyle, region } = s3.server;
-      return await openS3Store({ bucket, prefix: `contract/${randomUUID()}`, endpoint, pathStyle, region });
+      return await openS3Store({ ...s3.server, prefix: `contract/${randomUUID()}` });
     },
     openLossy: async () => {
       if (s3.server === undefined) throw new Error(s3.reason);
@@ -81,9 +80,9 @@ async function openLossyDirectory(root: string): Promise<LossyStore> {
 }
 
 /** The service answers as if it had stored what came. */
-async function openLossyS3({ bucket, endpoint, pathStyle, region }: S3Server): Promise<LossyStore> {
-  const proxy = await startFaultProxy(endpoint);
-  const store = await openS3Store({ bucket, prefix: `lossy/${randomUUID()}`, endpoint: proxy.url, pathStyle, region });
+async function openLossyS3(server: S3Server): Promise<LossyStore> {
+  const proxy = await startFaultProxy(server.endpoint);
+  const store = await openS3Store({ ...server, prefix: `lossy/${randomUUID()}`, endpoint: proxy.url });
   return {
     store,
     lose: (times) => proxy.follow([{ on: ({ method }) => method === 'PUT', fault: { kind: 'not-kept' }, times }]),
@@ -121,12 +120,6 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       return keys;
     };
 
-    test('what was put is got, with its size', async () => {
-      await putText('a/manifest.json', '{"rows":1}');
-      expect(await getText('a/manifest.json')).toBe('{"rows":1}');
-      expect(await store.head('a/manifest.json')).toEqual({ key: 'a/manifest.json', sizeBytes: 10 });
-    });
-
     test('an object that is not there is undefined, not an error', async () => {
       expect(await store.get('nowhere/at-all')).toBeUndefined();
       expect(await store.head('nowhere/at-all')).toBeUndefined();
@@ -150,10 +143,11 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await store.head('large')).toEqual({ key: 'large', sizeBytes: MAX_GET_BYTES + 1 });
     });
 
-    test('put replaces the whole object', async () => {
+    test('put replaces the whole object, which is got with its size', async () => {
       await putText('replace/me', 'a long first version');
       await putText('replace/me', 'short');
       expect(await getText('replace/me')).toBe('short');
+      expect(await store.head('replace/me')).toEqual({ key: 'replace/me', sizeBytes: 5 });
     });
 
     test('readers see the old object or the new one, never a mixture', async () => {
@@ -203,12 +197,6 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await readFile(join(base, 'stale'), 'utf8')).toBe('fresh');
     });
 
-    test('putIfAbsent leaves the object that is there', async () => {
-      expect(await store.putIfAbsent('once', Buffer.from('first'))).toBe(true);
-      expect(await store.putIfAbsent('once', Buffer.from('second'))).toBe(false);
-      expect(await getText('once')).toBe('first');
-    });
-
     test('of eight parallel putIfAbsent exactly one wins, and its bytes stay', async () => {
       for (let round = 0; round < 5; round += 1) {
         const key = `race/${round}`;
@@ -245,9 +233,9 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await listKeys('')).toEqual(expect.arrayContaining(ordered));
     });
 
-    test('a listing begins behind any key, or behind the name of a folder', async () => {
-      const ordered = ['b/a', 'b/a-b/1', 'b/aa/1', 'b/aa/2', 'b/b', 'b/～', 'b/😀'];
-      for (const key of ordered) await store.put(key, { bytes: Buffer.from('x') });
+    test('a listing begins behind any key, or behind the name of a folder, whatever sorts around the separator', async () => {
+      const ordered = ['b/a-b/1', 'b/a.b', 'b/a/x', 'b/a0', 'b/aa/1', 'b/aa/2', 'b/b', 'b/～', 'b/😀'];
+      for (const key of ordered.toReversed()) await store.put(key, { bytes: Buffer.from('x') });
       const all = await listKeys('b/');
       expect(all).toEqual(ordered);
       for (const [index, key] of all.entries()) expect(await listKeys('b/', key)).toEqual(all.slice(index + 1));
@@ -256,12 +244,6 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await listKeys('b/', 'b/zz')).toEqual(['b/～', 'b/😀']);
       expect(await listKeys('b/', 'c')).toEqual([]);
       expect(await listKeys('b/', 'a')).toEqual(all);
-    });
-
-    test('a folder and a file that sort around the separator are listed in key order', async () => {
-      const ordered = ['s/a-b', 's/a.b', 's/a/x', 's/a0'];
-      for (const key of ordered.toReversed()) await putText(key, 'x');
-      expect(await listKeys('s/')).toEqual(ordered);
     });
 
     test('folders are listed by name, without what is below them', async () => {

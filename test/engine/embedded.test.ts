@@ -1,7 +1,7 @@
 /**
  * Statements of the embedded engine that are given up while it computes, and files that change under it: they end, and
  * keep neither those that follow nor the process. Rows and codes of errors are in the contract of the pools, whose processes
- * it runs in (`test/contract/engine-pool.ts`).
+ * it runs in (`test/contract/engine-pool.external.test.ts`).
  */
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * What only the pool over a real ClickHouse server has: statements that end on the server too, and
- * what the server tells about itself. The contract of all pools is in `test/contract/engine-pool.ts`.
+ * what the server tells about itself. The contract of all pools is in `test/contract/engine-pool.external.test.ts`.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * Whose turn it is, on engines that do nothing. Limits, leaving and closing are in the contract of the pools
- * (`test/contract/engine-pool.ts`).
+ * Whose turn it is, and who finds no place, on engines that do nothing. Leaving and closing are in the contract of the
+ * pools (`test/contract/engine-pool.external.test.ts`).
  */
 import { expect, test } from 'vitest';
 import { PoolBusyFault } from '../../src/engine/engine-fault.ts';

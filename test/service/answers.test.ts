@@ -92,12 +92,6 @@ function startQuery(sql: string) {
   return { reply, abort: () => control.abort() };
 }
 
-test('a join with a condition that no row can meet has no rows', async () => {
-  const joined = 'FROM RawOptionTrades AS a JOIN RawOptionTrades AS b ON a.id = b.id';
-  const { bytes } = await ask(`SELECT count() AS n ${joined} AND (b.size < 3 AND b.size = 7)`);
-  expect(JSON.parse(bytes.toString('utf8')).data).toEqual([{ n: 0 }]);
-});
-
 describe('compression', () => {
   let plain: Answered;
   beforeAll(async () => {

@@ -12,6 +12,7 @@ import { createLog } from '../../src/core/log.ts';
 import { buildEntry, createKey, hashKey, parseKeyFile } from '../../src/service/access/key-file.ts';
 import { createKeyRing, type KeySource, openKeys, parsePlainKeys } from '../../src/service/access/keys.ts';
 import { makeFolder } from '../support/flowdrop.ts';
+import { createSilentLog } from '../support/log.ts';
 
 const hashOf = (key: string) => `sha256:${hashKey(key).toString('hex')}`;
 
@@ -142,14 +143,15 @@ describe('a key file of a running service', () => {
     opened = [];
   });
   afterEach(async () => {
+    // It does not wait for the end of its sleep.
     await Promise.all(opened.map((source) => source.close()));
     await remove();
   });
 
   /** A service whose looks at the file are the test's own. */
-  async function open(keys: readonly string[] = [], sleepMs = 3_600_000): Promise<KeySource> {
+  async function open(keys: readonly string[] = []): Promise<KeySource> {
     const log = createLog({ level: 'info', pretty: false, secrets: [], write: (line) => lines.push(JSON.parse(line)) });
-    const clock = { now: () => 0, sleep: (_ms: number, signal?: AbortSignal) => systemClock.sleep(sleepMs, signal) };
+    const clock = { now: () => 0, sleep: (_ms: number, signal?: AbortSignal) => systemClock.sleep(3_600_000, signal) };
     const source = await openKeys({ keys, keyFile: file }, clock, log);
     opened.push(source);
     return source;
@@ -263,21 +265,6 @@ describe('a key file of a running service', () => {
     expect(names(source)).toEqual(['--key 1']);
   });
 
-  test('is looked at by itself, until it is closed', async () => {
-    await writeFile(file, `keys:\n${entryText('cus_a', 'a')}`);
-    const source = await open([], 5);
-    await replace(`keys:\n${entryText('cus_b', 'b')}`);
-    await vi.waitFor(() => expect(names(source)).toEqual(['b']));
-    await source.close();
-    await source.close();
-  });
-
-  test('does not hold up the end of the service in its sleep', async () => {
-    await writeFile(file, 'keys: []');
-    const source = await open();
-    await source.close();
-  });
-
   test('that is missing or broken at the start is a usage failure', async () => {
     await expect(open()).rejects.toMatchObject({ code: 'KEY_FILE_UNREADABLE', kind: 'usage' });
     await writeFile(file, 'keys: 1');
@@ -285,12 +272,11 @@ describe('a key file of a running service', () => {
   });
 
   test('is not needed where keys are given, and one of both is', async () => {
-    const log = createLog({ level: 'silent', pretty: false, secrets: [], write: () => {} });
-    const source = await openKeys({ keys: ['cus_a'] }, systemClock, log);
+    const source = await openKeys({ keys: ['cus_a'] }, systemClock, createSilentLog());
     await source.refresh();
     await source.close();
     expect(source.ring.identify('cus_a')?.realtime).toBe(true);
-    await expect(openKeys({ keys: [] }, systemClock, log)).rejects.toMatchObject({ code: 'KEY_INVALID' });
+    await expect(openKeys({ keys: [] }, systemClock, createSilentLog())).rejects.toMatchObject({ code: 'KEY_INVALID' });
   });
 });
 

@@ -155,21 +155,9 @@ describe('a restart on the same folder', () => {
 });
 
 describe('a folder that is refused', () => {
-  test('because it is sorted otherwise, with what to do, and nothing of it changes', async () => {
+  test('because its catalog is not one, or it is sorted otherwise, and nothing of it changes', async () => {
     const file = await writeTrades('trades.ndjson', 0);
     await serve({ data: [file] }, async () => {});
-    const before = await readFile(join(dataDir, 'catalog.json'), 'utf8');
-    const run = await refuse([...ARGS, '--order', 'symbol', '--data', file]);
-    expect([run.code, run.stdout]).toEqual([2, '']);
-    expect(run.stderr).toContain('DATA_DIR_INVALID');
-    expect(run.stderr).toMatch(/sorted by time, not by symbol/);
-    expect(run.stderr).toMatch(/--order time\b.*another --data-dir/);
-    expect(await readFile(join(dataDir, 'catalog.json'), 'utf8')).toBe(before);
-    await serve({}, async (ask) => expect(await ask(COUNT)).toEqual(loaded(TRADES)));
-  });
-
-  test('because its catalog is not one, and nothing is deleted', async () => {
-    await serve({ data: [await writeTrades('trades.ndjson', 0)] }, async () => {});
     const path = join(dataDir, 'catalog.json');
     const good = await readFile(path, 'utf8');
     const parts = await listParts();
@@ -190,6 +178,12 @@ describe('a folder that is refused', () => {
       expect(await listParts()).toEqual(parts);
     }
     await writeFile(path, good);
+    const run = await refuse([...ARGS, '--order', 'symbol', '--data', file]);
+    expect([run.code, run.stdout]).toEqual([2, '']);
+    expect(run.stderr).toContain('DATA_DIR_INVALID');
+    expect(run.stderr).toMatch(/sorted by time, not by symbol/);
+    expect(run.stderr).toMatch(/--order time\b.*another --data-dir/);
+    expect(await readFile(path, 'utf8')).toBe(good);
     await serve({}, async (ask) => expect(await ask(COUNT)).toEqual(loaded(TRADES)));
   });
 

@@ -63,10 +63,10 @@ export function createFilter(context: FilterContext, depth = 0): Filter {
 type Leaf = (context: FilterContext) => Filter;
 
 const LEAVES: readonly Leaf[] = [
-  compareNumber,
-  compareNumber,
-  compareText,
-  compareText,
+  compareColumn(NUMBERS),
+  compareColumn(NUMBERS),
+  compareColumn(TEXTS),
+  compareColumn(TEXTS),
   compareArithmetic,
   matchPattern,
   listValues,
@@ -81,24 +81,16 @@ const LEAVES: readonly Leaf[] = [
   chooseByCase,
 ];
 
-function compareNumber({ random, visible }: FilterContext): Filter {
-  const column = pick(random, NUMBERS);
-  return compare(
-    random,
-    (table) => table + column,
-    (row) => row[column],
-    pick(random, visible)[column],
-  );
-}
-
-function compareText({ random, visible }: FilterContext): Filter {
-  const column = pick(random, TEXTS);
-  return compare(
-    random,
-    (table) => table + column,
-    (row) => row[column],
-    pick(random, visible)[column],
-  );
+function compareColumn(columns: readonly (TextColumn | NumberColumn)[]): Leaf {
+  return ({ random, visible }) => {
+    const column = pick(random, columns);
+    return compare(
+      random,
+      (table) => table + column,
+      (row) => row[column],
+      pick(random, visible)[column],
+    );
+  };
 }
 
 function compareArithmetic({ random }: FilterContext): Filter {

@@ -17,19 +17,19 @@ import { loadServer } from '../../src/service/data/server-backend.ts';
 import { SERVER_TABLES, setUpServer } from '../../src/service/data/server-setup.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
 import { startClickHouseFront } from '../support/clickhouse-front.ts';
-import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
+import { startClickHouse } from '../support/clickhouse-server.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
 import { createSilentLog } from '../support/log.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
 const { server, reason } = await startClickHouse();
 
+/** An old server skips the header, and does not know the SQL that generates a session. */
 const ORDER = 'CSV columns in another order are taken by name';
 const SESSION = 'a session is generated once';
-const skips = announceServerSkips(server, {
-  [ORDER]: 'it skips the header',
-  [SESSION]: 'it does not know the SQL that generates it',
-});
+/** Said aloud, as is what is missing. */
+const OLD_SKIPS: readonly string[] = server?.version.startsWith('18.') ? [ORDER, SESSION] : [];
+if (OLD_SKIPS.length > 0) console.warn(`SKIPPED on ClickHouse ${server?.version}: ${OLD_SKIPS.join('; ')}`);
 
 const NAMES = TRADE_COLUMNS.map(({ name }) => name);
 const { trades } = SERVER_TABLES;
@@ -38,7 +38,7 @@ const SERVERS = [
   {
     name: 'an old server',
     isMissing: server === undefined,
-    skips,
+    skips: OLD_SKIPS,
     start: async () => {
       if (server === undefined) throw new Error(reason);
       return { url: server.adminUrl, stop: server.stop };
@@ -47,7 +47,7 @@ const SERVERS = [
   {
     name: 'a server of today',
     isMissing: false,
-    skips: {},
+    skips: [] as readonly string[],
     start: async () => {
       const { url, close: stop } = await startClickHouseFront();
       return { url, stop };
@@ -120,16 +120,11 @@ describe.each(SERVERS)('loading into $name', ({ isMissing, skips, start }) => {
     ['trades.ndjson.gz', gzipSync(ndjson(rows))],
     ['trades.csv', csv(rows)],
     ['trades.csv.gz', gzipSync(csv(rows))],
+    ['with-columns-that-no-record-has.ndjson', ndjson(rows.map((row) => ({ further: { a: [1] }, ...row })))],
   ])('%s arrives row for row', async (name, content) => {
     await load(await write(name, content));
     expect(await loaded()).toEqual(sorted);
     expect(await incoming()).toEqual([]);
-  });
-
-  test('columns that the record has not are ignored', async () => {
-    const further = rows.map((row) => ({ further: { a: [1] }, ...row }));
-    await load(await write('further.ndjson', ndjson(further)));
-    expect(await loaded()).toEqual(sorted);
   });
 
   test('a long file arrives whole', async () => {
@@ -170,12 +165,12 @@ describe.each(SERVERS)('loading into $name', ({ isMissing, skips, start }) => {
     expect(await count()).toBe(0);
   });
 
-  test.skipIf(ORDER in skips)(ORDER, async () => {
+  test.skipIf(skips.includes(ORDER))(ORDER, async () => {
     await load(await write('order.csv', csv(rows, NAMES.toReversed())));
     expect(await loaded()).toEqual(sorted);
   });
 
-  test.skipIf(SESSION in skips)(SESSION, async () => {
+  test.skipIf(skips.includes(SESSION))(SESSION, async () => {
     for (const generateRows of [2_000, 3_000]) {
       await loadAs({ generateSessions: 1, generateRows });
       expect(await count()).toBe(2_000);

@@ -14,7 +14,6 @@ import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import {
-  type Capabilities,
   openServerEngine,
   openServerPool,
   readCapabilities,
@@ -146,15 +145,11 @@ describe.skipIf(server === undefined)('an old server, over the wire', () => {
   });
 
   test('a user that may write, or cannot be limited, is refused', async () => {
-    const level = (readonly: Capabilities['readonly']) => check({ ...pool.capabilities, readonly });
-    await expect(level(0)).rejects.toMatchObject({
-      code: 'SERVER_NOT_READY',
-      hint: expect.stringContaining('readonly'),
-    });
-    await expect(level(1)).rejects.toMatchObject({
-      code: 'SERVER_NOT_READY',
-      hint: expect.stringContaining('readonly'),
-    });
+    for (const readonly of [0, 1] as const)
+      await expect(check({ ...pool.capabilities, readonly })).rejects.toMatchObject({
+        code: 'SERVER_NOT_READY',
+        hint: expect.stringContaining('readonly'),
+      });
     const own = await openServerPool({
       url: server?.adminUrl.replace(/default$/, 'flowdrop') ?? '',
       size: 1,

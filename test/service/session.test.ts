@@ -11,8 +11,7 @@ import {
   SESSION_COOKIE,
   SESSION_SECONDS,
 } from '../../src/service/access/login-session.ts';
-import { ApiFailure } from '../../src/service/http/api-failure.ts';
-import type { Call, Route } from '../../src/service/http/route.ts';
+import { ask } from './call-route.ts';
 
 const START = Date.parse('2026-11-19T23:15:00Z');
 /** Any valid key may log in. */
@@ -31,28 +30,6 @@ function start(secure = false) {
 /** What a browser sends back. */
 function cookieOf(setCookie: string | undefined): string {
   return setCookie?.split(';')[0] ?? '';
-}
-
-function call(body: unknown): Call {
-  return {
-    body,
-    query: {},
-    params: {},
-    authorization: undefined,
-    address: '127.0.0.1',
-    session: undefined,
-    signal: new AbortController().signal,
-  };
-}
-
-async function statusOf(endpoint: Route, body: unknown): Promise<number> {
-  return await endpoint.answer(call(body)).then(
-    () => 200,
-    (error: unknown) => {
-      if (error instanceof ApiFailure) return error.status;
-      throw error;
-    },
-  );
 }
 
 describe('a session cookie', () => {
@@ -135,10 +112,10 @@ describe('a session cookie', () => {
 describe('login and logout', () => {
   test('a key opens a session, and the answer says when it ends', async () => {
     const { login, sessions } = start();
-    const answer = await login.answer(call({ api_key: 'cus_desk' }));
-    expect(answer).toMatchObject({ headers: { 'cache-control': 'no-store' } });
-    expect(JSON.parse(String(answer.body))).toEqual({ status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' });
-    expect(sessions.read(cookieOf(answer.headers?.['set-cookie']))).toBe(ENTRY.caller.id);
+    const { headers, body } = await ask(login, { body: { api_key: 'cus_desk' } });
+    expect(headers).toMatchObject({ 'cache-control': 'no-store' });
+    expect(body).toEqual({ status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' });
+    expect(sessions.read(cookieOf(headers['set-cookie']))).toBe(ENTRY.caller.id);
   });
 
   test.each([
@@ -150,22 +127,23 @@ describe('login and logout', () => {
     ['cus_desk', 400],
     [null, 401],
   ])('a body of %j is %i', async (body, status) => {
-    expect(await statusOf(start().login, body)).toBe(status);
+    expect((await ask(start().login, { body })).status).toBe(status);
   });
 
   test('logins of one key are limited', async () => {
     const { login, advance } = start();
+    const logIn = async () => (await ask(login, { body: { api_key: 'cus_desk' } })).status;
     const statuses: number[] = [];
-    for (let attempt = 0; attempt < 12; attempt += 1) statuses.push(await statusOf(login, { api_key: 'cus_desk' }));
+    for (let attempt = 0; attempt < 12; attempt += 1) statuses.push(await logIn());
     expect(statuses).toEqual([...Array<number>(10).fill(200), 429, 429]);
     advance(1_000);
-    expect(await statusOf(login, { api_key: 'cus_desk' })).toBe(200);
+    expect(await logIn()).toBe(200);
   });
 
   test('a logout takes the cookie away, session or not', async () => {
     const { logout } = start();
     expect(logout).toMatchObject({ method: 'DELETE', path: '/api/session' });
-    const answer = await logout.answer(call(undefined));
-    expect(answer.headers?.['set-cookie']).toBe(`${SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`);
+    const { headers } = await ask(logout, {});
+    expect(headers['set-cookie']).toBe(`${SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`);
   });
 });

@@ -170,16 +170,6 @@ describe.each([
       expect(reply.body.data, where).toEqual(rows);
     }
   });
-
-  test('PREWHERE, which would run before the boundaries, is not to be had', async () => {
-    for (let index = 0; index < QUERIES; index += 1) {
-      const scene = pick(random, scenes);
-      const reply = await service.ask(`SELECT id FROM ${scene.table} PREWHERE ${createFilter(scene).sql('')}`);
-      asked += 1;
-      expect([reply.status, reply.body.reason]).toEqual([422, 'INVALID_EXPRESSION']);
-      expect(reply.text).not.toContain(HIDDEN);
-    }
-  });
 });
 
 function isSeen(time: string, firstSeen: string): boolean {

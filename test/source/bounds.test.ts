@@ -6,10 +6,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { SourceFault } from '../../src/source/source.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
+import { createSilentLog } from '../support/log.ts';
 import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'cus_test_key_1';
@@ -60,10 +60,9 @@ async function ask(
   { tries = TRIES, ...limits }: { readonly maxAnswerBytes?: number; readonly tries?: number } = {},
 ): Promise<SourceFault> {
   const clock = createFakeClock();
-  const log = createLog({ level: 'silent', pretty: false, secrets: [KEY], write: () => {} });
   const pacer = createPacer(clock, { requestsPerSecond: 1 });
   const options = { url, apiKey: KEY, expectsMeta: tries > 1, clockOffsetMs: 0, ...limits };
-  const source = createHistoricalSource(options, { clock, pacer, log });
+  const source = createHistoricalSource(options, { clock, pacer, log: createSilentLog() });
   const failure: unknown = await source.ask('SELECT 1').catch((error: unknown) => error);
   if (!(failure instanceof SourceFault)) throw new Error(`no fault of the source: ${String(failure)}`);
   expect(source.stats.requests).toBe(tries);

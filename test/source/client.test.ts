@@ -82,17 +82,6 @@ describe('the client', () => {
     expect(source.stats).toMatchObject({ requests: 1, retries: 0, bytes: PAGE.length });
   });
 
-  const passing: readonly (readonly [string, Handler])[] = [
-    ['a 200 with an error inside', answer(200, '{"status":"ERROR","data":[]}')],
-    ['a 204', answer(204)],
-  ];
-
-  test.each(passing)('asks again after %s', async (_title, handler) => {
-    queue.push(handler);
-    expect(await source.ask('SELECT 1')).toMatchObject({ rows: 1 });
-    expect(source.stats).toMatchObject({ requests: 2, retries: 1 });
-  });
-
   test('backs off longer each time, jittered, and never over its cap', async () => {
     await failing(repeat(answer(500)));
     // After each of the four back-offs the pacer may ask for the rest of its second.

@@ -6,7 +6,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { makeFolder } from '../support/flowdrop.ts';
-import { createPaceProcesses, type PaceProcess } from '../support/pace-process.ts';
+import { createPaceProcesses, type PaceProcess, startsOf } from '../support/pace-process.ts';
+import { gapsOf } from '../support/pacer.ts';
 import { createRandom } from '../support/random.ts';
 
 const RATE = 50;
@@ -28,8 +29,6 @@ async function start(count: number, requestsPerSecond = RATE): Promise<readonly 
   return await Promise.all(Array.from({ length: count }, () => pool.open(options)));
 }
 
-const startsOf = (processes: readonly PaceProcess[]) => processes.flatMap(({ starts }) => starts).sort((a, b) => a - b);
-const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
 
 describe('processes that share a budget', () => {

@@ -13,7 +13,8 @@ import { BUDGETS, paceOf } from '../../src/source/pace/reservations.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, type Pacer } from '../../src/source/pacer.ts';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
-import { createPaceProcesses, type PaceProcess } from '../support/pace-process.ts';
+import { createPaceProcesses, type PaceProcess, startsOf } from '../support/pace-process.ts';
+import { gapsOf } from '../support/pacer.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { findFreePort } from '../support/server-process.ts';
 
@@ -31,9 +32,6 @@ afterAll(async () => {
   await pool.stop();
   await server?.stop();
 });
-
-const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
-const startsOf = (processes: readonly PaceProcess[]) => processes.flatMap(({ starts }) => starts).sort((a, b) => a - b);
 
 /** A process on a machine of its own. */
 async function openMachine(name: string, redisUrl: string, requestsPerSecond: number): Promise<PaceProcess> {

@@ -9,9 +9,9 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/reservations.ts';
 import { createCellPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
-import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+import { createFakeClock, type FakeClock, type FakeClockOptions } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
-import { createMemoryCell, createPacer } from '../support/pacer.ts';
+import { createMemoryCell, createPacer, gapsOf } from '../support/pacer.ts';
 import { createRandom } from '../support/random.ts';
 
 const KEY = 'apikey_0123456789abcdef';
@@ -19,8 +19,11 @@ const INTERVAL_MS = 1010;
 
 /** Of a state's file. */
 const numberOf = (name: string) => Number.parseInt(name, 10);
-/** Times between the neighbours of a list. */
-const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
+
+function start(options: FakeClockOptions = {}) {
+  const clock = createFakeClock(options);
+  return { clock, pacer: createPacer(clock, { requestsPerSecond: 1 }) };
+}
 
 async function takeStarts(pacer: Pacer, clock: Clock, count: number): Promise<readonly number[]> {
   const starts: number[] = [];
@@ -32,11 +35,10 @@ async function takeStarts(pacer: Pacer, clock: Clock, count: number): Promise<re
 }
 
 describe('the pace', () => {
-  test('never lets two requests start closer than the interval, whatever the answers take', async () => {
+  test('never lets two requests start closer than the interval, whatever the answers take, or after a pause', async () => {
     const seed = 7;
     const random = createRandom(seed);
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     const starts: number[] = [];
     for (let i = 0; i < 500; i += 1) {
       await pacer.acquire();
@@ -49,8 +51,7 @@ describe('the pace', () => {
   });
 
   test('is kept full when answers take two and a half seconds and several are in flight', async () => {
-    const clock = createFakeClock({ waiting: 'all' });
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start({ waiting: 'all' });
     const starts: number[] = [];
     const ask = async () => {
       for (let i = 0; i < 10; i += 1) {
@@ -65,17 +66,6 @@ describe('the pace', () => {
     expect((starts.at(-1) ?? 0) - (starts[0] ?? 0)).toBeLessThan(39 * INTERVAL_MS * 1.01);
   });
 
-  test('saves no unused second up for a burst', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 2 });
-    await pacer.acquire();
-    clock.advance(60_000);
-    await pacer.acquire();
-    const first = clock.now();
-    await pacer.acquire();
-    expect(clock.now() - first).toBeGreaterThanOrEqual(500);
-  });
-
   test('serves the callers of a process in the order they came', async () => {
     const pacer = createPacer(createFakeClock(), { requestsPerSecond: 1 });
     const order: number[] = [];
@@ -84,8 +74,7 @@ describe('the pace', () => {
   });
 
   test('lets an aborted caller go at once, from behind a sleeping one too, without spending its turn', async () => {
-    const clock = createFakeClock({ waiting: 'all' });
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start({ waiting: 'all' });
     const began = clock.now();
     await pacer.acquire();
     const controller = new AbortController();
@@ -103,8 +92,7 @@ describe('the pace', () => {
 
 describe('a 429', () => {
   test('is obeyed to the second, also by a caller that sleeps already', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     await pacer.acquire();
     const sleep = clock.sleep;
     let told = false;
@@ -119,18 +107,8 @@ describe('a 429', () => {
     expect(clock.now() - began).toBeLessThan(30_000 + 1020);
   });
 
-  test('holds requests back for a quarter of an hour at most', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const began = clock.now();
-    await pacer.slowDown(24 * 3_600_000);
-    await pacer.acquire();
-    expect(clock.now() - began).toBe(MAX_RETRY_AFTER_MS);
-  });
-
   test('alone widens the spacing by two percent, once for all in flight, and lowers no pace', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     await takeStarts(pacer, clock, 3);
     await pacer.slowDown(1_000);
     await pacer.slowDown(1_000);
@@ -139,8 +117,7 @@ describe('a 429', () => {
   });
 
   test('keeps the next request an interval away from the refused one, even with a shorter Retry-After', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     await takeStarts(pacer, clock, 1);
     clock.advance(900);
     const refused = clock.now();
@@ -150,8 +127,7 @@ describe('a 429', () => {
   });
 
   test('now and then widens the spacing to a tenth at most, and 2,000 starts without one give a step back', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     for (let i = 0; i < 8; i += 1) {
       await takeStarts(pacer, clock, 10);
       await pacer.slowDown(0);
@@ -166,8 +142,7 @@ describe('a 429', () => {
   });
 
   test('within ten starts of another halves the pace, to an eighth at most, and ten good starts take it back', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     await pacer.slowDown(0);
     const spaced = pacer.intervalMs();
     for (const slowdown of [2, 4, 8, 8]) {
@@ -186,8 +161,7 @@ describe('a 429', () => {
   });
 
   test('met by a request from before the last slow-down does not count again, even after another start', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const { clock, pacer } = start();
     const [first = 0, second = 0] = await takeStarts(pacer, clock, 2);
     clock.advance(100);
     await pacer.slowDown(0, first);
@@ -225,8 +199,7 @@ describe('a 429', () => {
  */
 async function askJitteryServer(seed: number, jitterMs: number) {
   const random = createRandom(seed);
-  const clock = createFakeClock({ waiting: 'all' });
-  const pacer = createPacer(clock, { requestsPerSecond: 1 });
+  const { clock, pacer } = start({ waiting: 'all' });
   const starts: number[] = [];
   let lastArrival = Number.NEGATIVE_INFINITY;
   let refused = 0;

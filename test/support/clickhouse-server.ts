@@ -33,17 +33,6 @@ export async function startClickHouse(): Promise<ServerStart<ClickHouseServer>> 
   return await startExternal('a ClickHouse server', findOrStart);
 }
 
-/** The skips that apply to `server`, said aloud: titles with reasons, of which there are none on a present server. */
-export function announceServerSkips(
-  server: ClickHouseServer | undefined,
-  skips: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
-  if (server === undefined || !server.version.startsWith('18.')) return {};
-  const lines = Object.entries(skips).map(([title, why]) => `  ${title}: ${why}`);
-  console.warn(`\n${lines.length} tests are skipped on ClickHouse ${server.version}:\n${lines.join('\n')}\n`);
-  return skips;
-}
-
 async function findOrStart(): Promise<ServerStart<ClickHouseServer>> {
   const reason = await findObstacle('clickhouse-start.sh', '/usr/sbin/clickhouse-server', 'clickhouse-server');
   if (reason !== undefined) return { server: undefined, reason };

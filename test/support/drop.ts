@@ -8,6 +8,12 @@ import { createGunzip } from 'node:zlib';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
+import { dropKeyOf } from '../../src/ledger/layout.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
+import type { Store } from '../../src/store/store.ts';
+
+/** Rows and sum of the premium, by date. */
+export type Sums = Readonly<Record<string, readonly [rows: number, premium: number]>>;
 
 export type ApiRow = Readonly<Record<string, string | number>>;
 
@@ -59,6 +65,22 @@ export async function queryDuckDb(sql: string): Promise<readonly Record<string, 
   } finally {
     connection.close();
   }
+}
+
+/** What the sealed files of a dataset say, each read by itself. @param scratch local path of one file */
+export async function sumSealed(store: Store, dataset: string, scratch: string): Promise<Sums> {
+  const ledger = new Ledger(store, dataset);
+  const sums: Record<string, readonly [number, number]> = {};
+  for (const date of await ledger.dates()) {
+    const manifest = await ledger.manifest(date);
+    if (!manifest || !(await store.download(dropKeyOf(manifest), scratch))) throw new Error(`${date} is not sealed`);
+    const [row] = await queryDuckDb(
+      `SELECT count(*)::INTEGER AS n, round(sum(premium), 2) AS p FROM read_parquet('${scratch}')`,
+    );
+    sums[date] = [Number(row?.['n']), Number(row?.['p'])];
+    if (manifest.rows !== sums[date]?.[0]) throw new Error(`${date} has ${row?.['n']} rows, not ${manifest.rows}`);
+  }
+  return sums;
 }
 
 /** Every row of a drop as the API would send it, read by hyparquet, in file order. */

@@ -23,6 +23,10 @@ export interface PaceProcess {
   end(): Promise<number | null>;
 }
 
+/** All starts, in their order. */
+export const startsOf = (processes: readonly PaceProcess[]) =>
+  processes.flatMap(({ starts }) => starts).sort((a, b) => a - b);
+
 /** Processes that the tests of a file use one after the other, because each takes a while to start. */
 export interface PaceProcesses {
   open(options: PaceWorkerOptions): Promise<PaceProcess>;

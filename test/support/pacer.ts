@@ -21,3 +21,6 @@ export function createMemoryCell(clock: Clock): PaceCell {
     async close() {},
   };
 }
+
+/** Times between the neighbours of a list. */
+export const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));

@@ -5,19 +5,14 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 
-export interface Repeat {
-  readonly prefix: string;
-  readonly unit: string;
-  readonly times: number;
-  readonly suffix: string;
-}
-export interface Refusal {
-  readonly code?: string;
-  readonly reason?: string;
-}
-export interface AttackGroup extends Refusal {
+/** A text, or a prefix, a unit, how often it stands there, and a suffix. */
+type AttackText = string | readonly [prefix: string, unit: string, times: number, suffix?: string];
+export interface AttackGroup {
   readonly group: string;
-  readonly queries: readonly (string | (Refusal & { readonly sql?: string; readonly repeat?: Repeat }))[];
+  /** The code or reason of those that have none of their own. Default: INVALID_SQL. */
+  readonly refusal?: string;
+  /** With the code or reason before it, where it is not that of the group. */
+  readonly queries: readonly (AttackText | Readonly<Record<string, AttackText>>)[];
 }
 export interface QueryGroup {
   readonly group: string;
@@ -38,19 +33,37 @@ export interface Attack {
   readonly reason: string | undefined;
 }
 
+/** Refusals that are codes; all others are reasons of a query that cannot be analyzed, or that reads too much. */
+const CODES: readonly string[] = ['INVALID_REQUEST', 'INVALID_SQL'];
+
 /** Shapes are checked by the tests that use them. */
 export const ATTACK_GROUPS = readList<AttackGroup>('attacks.yaml');
-export const QUERY_GROUPS = readList<QueryGroup>('queries.yaml');
+export const QUERY_GROUPS = readList<{ group: string; queries: QueryEntry[] }>('queries.yaml').map(
+  ({ group, queries }): QueryGroup => ({ group, queries: queries.map(readQuery) }),
+);
 
 /** The texts of a group of attacks; `{canary_file}` and `{canary_folder}` stand for paths yet to be filled in. */
-export function listAttacks(group: AttackGroup): readonly Attack[] {
-  return group.queries.map((entry) => {
-    const attack = typeof entry === 'string' ? { sql: entry } : entry;
-    const { repeat } = attack;
-    const sql = repeat ? `${repeat.prefix}${repeat.unit.repeat(repeat.times)}${repeat.suffix}` : (attack.sql ?? '');
-    const { code = 'INVALID_SQL', reason } = attack.code === undefined ? group : attack;
-    return { sql, code, reason };
+export function listAttacks({ refusal: common = 'INVALID_SQL', queries }: AttackGroup): readonly Attack[] {
+  return queries.map((entry) => {
+    const isOwn = typeof entry === 'object' && !Array.isArray(entry);
+    const [refusal = common, text = ''] = isOwn ? (Object.entries(entry)[0] ?? []) : [common, entry as AttackText];
+    const sql = typeof text === 'string' ? text : `${text[0]}${text[1].repeat(text[2])}${text[3] ?? ''}`;
+    if (CODES.includes(refusal)) return { sql, code: refusal, reason: undefined };
+    return { sql, code: refusal === 'SCAN_LIMIT_EXCEEDED' ? 'QUERY_TOO_BROAD' : 'INVALID_QUERY', reason: refusal };
   });
+}
+
+/** As the file has it: with the number of rows before the text, `5 rows: SELECT ...`, or with more members. */
+type QueryEntry = string | Query | Readonly<Record<string, string>>;
+
+function readQuery(entry: QueryEntry): string | Query {
+  if (typeof entry === 'string' || isQuery(entry)) return entry;
+  const [[rows = '', sql = ''] = []] = Object.entries(entry);
+  return { sql, rows: rows === 'any rows' ? 'any' : Number.parseInt(rows, 10) };
+}
+
+function isQuery(entry: Query | Readonly<Record<string, string>>): entry is Query {
+  return 'sql' in entry;
 }
 
 /** The forty trades of the symbol SEEN. */

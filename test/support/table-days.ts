@@ -6,6 +6,7 @@ import { rm } from 'node:fs/promises';
 import { asyncBufferFromFile, parquetMetadataAsync, type SchemaElement } from 'hyparquet';
 import { parquetWriteFile } from 'hyparquet-writer';
 import { describeSealed } from '../../src/ledger/condition-file.ts';
+import { commitTable } from '../../src/ledger/iceberg/table.ts';
 import { assignFieldIds, Ledger } from '../../src/ledger/ledger.ts';
 import { hashSchema, MANIFEST_VERSION, type Manifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
@@ -104,4 +105,15 @@ export async function recordDays(store: Store): Promise<readonly Manifest[]> {
     before,
   );
   return manifests;
+}
+
+/** Seals days and commits them to the table, as a run does. */
+export async function commitDays(
+  store: Store,
+  { scratch, nowMs }: { readonly scratch: string; readonly nowMs: number },
+  ...days: readonly TableDay[]
+): Promise<void> {
+  for (const day of days) await sealDay(store, day, scratch);
+  await recordDays(store);
+  await commitTable(new Ledger(store, DATASET), nowMs);
 }
