@@ -6,7 +6,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import { quoteString } from '../src/engine/literal.ts';
@@ -44,24 +44,6 @@ const RELATIVE_TOLERANCE = 1e-9;
 /** The contract whose history is asked lives on for so many days. */
 const CONTRACT_DAYS = 30;
 
-export const benchArchive: RunBench = async ({ rows, sessions, repeat, note }) => {
-  const year = await makeYear({ sessions, rows });
-  const { path, isMissing } = findPython();
-  const python = isMissing ? undefined : path;
-  const peers: readonly Peer[] = [
-    { engine: 'duckdb', python },
-    ...(python === undefined ? [] : [{ engine: 'polars' as const, python }]),
-  ];
-  return await measureArchive(year, { repeat, note, peers });
-};
-
-interface MeasureOptions {
-  /** Rounds that count; each reader has answered once before. */
-  readonly repeat: number;
-  readonly note: NoteGoal;
-  readonly peers: readonly Peer[];
-}
-
 interface Taken extends ProcessUse {
   readonly ms: number;
 }
@@ -69,7 +51,14 @@ interface Taken extends ProcessUse {
 /** By question and reader, flowdrop first: what each answer took. */
 type Times = ReadonlyMap<ArchiveQuestion, readonly (readonly Taken[])[]>;
 
-async function measureArchive(year: Year, { repeat, note, peers }: MeasureOptions): Promise<string> {
+export const benchArchive: RunBench = async ({ rows: most, sessions, repeat, note }) => {
+  const year = await makeYear({ sessions, rows: most });
+  const { path, isMissing } = findPython();
+  const python = isMissing ? undefined : path;
+  const peers: readonly Peer[] = [
+    { engine: 'duckdb', python },
+    ...(python === undefined ? [] : [{ engine: 'polars' as const, python }]),
+  ];
   const rows = formatCount(year.sessions * year.rows);
   const questions = listQuestions(await chooseScope(year));
   const local = await withReaders(year, peers, async (readers) => {
@@ -95,7 +84,7 @@ async function measureArchive(year: Year, { repeat, note, peers }: MeasureOption
     ...local,
     await measureStore(year, questions, peers, note),
   ].join('\n\n');
-}
+};
 
 /**
  * Asks every reader every question once. @returns the questions that had rows
@@ -253,9 +242,7 @@ function ratioOf([own = [], ...peers]: readonly (readonly Taken[])[], measure: M
 }
 
 function describeTimes(title: string, names: readonly string[], times: Times, measure: Measure = 'ms'): string {
-  const right = 'right' as const;
   const format = measure === 'bytes' ? formatBytes : formatMs;
-  const titles = [...names, 'ratio'].map((name) => ({ title: name, align: right }));
   const lines = [...times].map(([{ name }, taken]) => [
     name,
     ...taken.map((each) => format(medianOf(each, measure))),
@@ -263,7 +250,7 @@ function describeTimes(title: string, names: readonly string[], times: Times, me
   ]);
   const middle = median([...times.values()].map((taken) => ratioOf(taken, measure)));
   const last = ['median', ...names.map(() => ''), formatRatio(middle)];
-  return [title, '', formatTable([{ title: 'question' }, ...titles], [...lines, last])].join('\n');
+  return [title, '', formatTable(['question', ...[...names, 'ratio'].map(right)], [...lines, last])].join('\n');
 }
 
 function formatMs(ms: number | undefined): string {
@@ -324,12 +311,9 @@ async function measureStore(
         }
       }
     }
-    const titles = ['question', 'reader', 'ms', 'requests', 'to open', 'bytes', 'of the year'];
-    const columns = titles.map((title, index) => ({
-      title,
-      align: index < 2 ? ('left' as const) : ('right' as const),
-    }));
-    return [`Over a store whose every answer takes ${LATENCY_MS} ms`, '', formatTable(columns, lines)].join('\n');
+    const numbers = ['ms', 'requests', 'to open', 'bytes', 'of the year'].map(right);
+    const table = formatTable(['question', 'reader', ...numbers], lines);
+    return `Over a store whose every answer takes ${LATENCY_MS} ms\n\n${table}`;
   } finally {
     await own.close();
     await store.close();

@@ -4,21 +4,19 @@
  * by time and by symbol. Beside each run stands the same without trouble. What was sealed is compared with the source as
  * it is in the end, value by value, by a reader that knows nothing of the product.
  */
-
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
-import { TRADE_COLUMNS } from '../src/api-contract/trade.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
 import { dropKey, manifestKey } from '../src/ledger/layout.ts';
 import type { Manifest } from '../src/ledger/manifest.ts';
+import { readServedRows } from '../test/chaos/source.ts';
 import { openTruth } from '../test/chaos/truth.ts';
-import { flowdrop, KEY, startService, type TestService } from '../test/support/flowdrop.ts';
+import { flowdrop, startService, type TestService } from '../test/support/flowdrop.ts';
 import { writeJob } from '../test/support/jobs.ts';
 import { createRandom } from '../test/support/random.ts';
-import { type RunBench, say } from './support/bench.ts';
+import { PAGE_ROWS, type RunBench, say } from './support/bench.ts';
 import type { Goal } from './support/goal.ts';
 import { type Asked, type IsMoment, startMovingSource } from './support/moving-source.ts';
 import { withFolder } from './support/product.ts';
@@ -199,31 +197,13 @@ function moveRows(all: readonly Row[], { moved, move }: Case): Rows {
   }
 }
 
-/** A generated session, read from its service page by page, by id. */
+/** A generated session, by id. */
 async function generateRows(count: number): Promise<readonly Row[]> {
   say(`moving: generating ${formatCount(count)} rows ...`);
-  const service = await startService([
-    ...SERVICE_OPTIONS,
-    ...['--generate', '1', '--generate-rows', String(count), '--seed', String(SEED)],
-  ]);
+  const generated = ['--generate', '1', '--generate-rows', String(count), '--seed', String(SEED)];
+  const service = await startService([...SERVICE_OPTIONS, ...generated]);
   try {
-    const names = TRADE_COLUMNS.map(({ name }) => name).join(', ');
-    const rows: Row[] = [];
-    for (let page = await ask(''); page.length > 0; page = await ask(String(page.at(-1)?.['id']))) rows.push(...page);
-    if (rows.length !== count) throw new Error(`${rows.length} rows were read of ${count}`);
-    return rows;
-
-    async function ask(last: string): Promise<readonly Row[]> {
-      const sql = `SELECT ${names} FROM RawOptionTrades WHERE date = '${DATE}' AND id > '${last}' ORDER BY id LIMIT 10000`;
-      const response = await fetch(`${service.url}${HISTORICAL_PATH}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ api_key: KEY, sql }),
-      });
-      const { data } = (await response.json()) as { readonly data?: readonly Row[] };
-      if (data === undefined) throw new Error(`the service answered ${response.status}`);
-      return data;
-    }
+    return await readServedRows(service, DATE, PAGE_ROWS);
   } finally {
     await service.stop();
   }
@@ -274,25 +254,10 @@ function goalOf(line: Line): Goal {
 }
 
 function describe(lines: readonly Line[]): string {
-  const right = 'right' as const;
   const columns = [
-    { title: 'a page', align: right },
-    { title: 'table by' },
-    { title: 'entry point' },
-    { title: 'rows', align: right },
-    { title: 'that move', align: right },
-    { title: '' },
-    { title: 'windows', align: right },
-    { title: 'quiet day', align: right },
-    { title: 'with the trouble', align: right },
-    { title: 'counts', align: right },
-    { title: 'more', align: right },
-    { title: 'allowed', align: right },
-    { title: 'one run' },
-    { title: 'condition' },
-    { title: 'sealed', align: right },
-    { title: 'at the source', align: right },
-    { title: 'same' },
+    ...[right('a page'), 'table by', 'entry point', right('rows'), right('that move'), ''],
+    ...['windows', 'quiet day', 'with the trouble', 'counts', 'more', 'allowed'].map(right),
+    ...['one run', 'condition', right('sealed'), right('at the source'), 'same'],
   ];
   const cells = lines.map((line) => {
     const { order, api, rowLimit, of, quiet, troubled, atSource } = line;

@@ -6,7 +6,7 @@
  */
 
 import { REQUESTS_PER_SECOND } from '../src/api-contract/published-limits.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
 import type { RunResult } from '../src/state/run-result.ts';
 import type { ScriptedPlan, SeenRequest } from '../test/support/fault-plan.ts';
@@ -48,7 +48,7 @@ export const benchPace: RunBench = async ({ pages, note }) => {
   return [
     `A run whose answers take ${ANSWER_MS / 1000} s each`,
     '',
-    formatTable(rightColumns('requests', 'at the pace', 'wall clock', 'ratio', 'one at a time'), [slow]),
+    formatTable(['requests', 'at the pace', 'wall clock', 'ratio', 'one at a time'].map(right), [slow]),
     '',
     `The same before a server that refuses what arrives within a second of the arrival before; a network of 0 to ${JITTER_MS} ms`,
     '',
@@ -70,7 +70,7 @@ async function measureJitter(pages: number, note: Parameters<RunBench>[0]['note'
   const mostRefused = Math.max(1, Math.floor(arrivals.length / 100));
   note(atMost(`429 in ${formatCount(arrivals.length)} requests, ${what}`, mostRefused, refused, String));
   const cells = [formatCount(run.requests), String(refused), perSecond.toFixed(3)];
-  return formatTable(rightColumns('requests', '429', 'requests a second'), [cells]);
+  return formatTable(['requests', '429', 'requests a second'].map(right), [cells]);
 }
 
 /**
@@ -91,10 +91,6 @@ function createStrictServer() {
   };
   const refusal = { kind: 'status', status: 429, body: 'api', retryAfter: { seconds: 1, as: 'number' } } as const;
   return { plan: [{ on: isTooSoon, fault: refusal }, ...SLOW], count: () => ({ arrivals, refused }) };
-}
-
-function rightColumns(...titles: readonly string[]) {
-  return titles.map((title) => ({ title, align: 'right' as const }));
 }
 
 async function runSlowly(pages: number, plan: ScriptedPlan) {

@@ -3,15 +3,12 @@
  * behind a proxy that counts. Typical contracts and the one with most trades; a few columns and all of them. What a contract
  * costs depends on the row groups that its trades lie in, so that one typical contract would say little: there are many.
  */
-import { execFile } from 'node:child_process';
 import { mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { type AsyncBuffer, asyncBufferFromFile, parquetMetadataAsync, parquetQuery } from 'hyparquet';
+import { type AsyncBuffer, parquetMetadataAsync, parquetQuery } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { Engine } from '../src/engine/engine.ts';
@@ -19,12 +16,11 @@ import { quoteString } from '../src/engine/literal.ts';
 import { openS3Store } from '../src/store/s3.ts';
 import { createS3Client } from '../src/store/s3-client.ts';
 import { type S3Server, startS3, useS3Credentials } from '../test/support/s3-server.ts';
-import { median, type RunBench, say } from './support/bench.ts';
-import { startCountingProxy } from './support/counting-proxy.ts';
+import { startTcpProxy } from '../test/support/tcp-proxy.ts';
+import { median, type RunBench, runChild, say } from './support/bench.ts';
 import { atMost, type NoteGoal } from './support/goal.ts';
 import { fetchPages } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
-import { computeRowGroupCost, describeRowGroupCost } from './support/row-group-cost.ts';
 import { runWay } from './support/way.ts';
 
 const KEY = 'bench/point/trades.parquet';
@@ -35,7 +31,6 @@ const FEW_COLUMNS = ['time', 'price', 'size'] as const;
 const TYPICAL_CONTRACTS = 101;
 /** Trades of a typical contract. One trade is always in one row group; many are where most rows are, not most contracts. */
 const TYPICAL_TRADES = [2, 50] as const;
-const MAX_OUTPUT_BYTES = 1 << 26;
 /** What was learnt of the file by the question before must not help. */
 const FORGETFUL = 'SETTINGS schema_inference_use_cache_for_s3 = 0';
 /** By default ClickHouse reads through gaps of up to 4 MB rather than send another request, and 1 MB where it looks. */
@@ -84,13 +79,13 @@ export const benchPoint: RunBench = async ({ rows, note }) => {
 };
 
 /** @param path a drop of trades */
-export async function measurePoints(path: string, server: S3Server, note: NoteGoal): Promise<string> {
+async function measurePoints(path: string, server: S3Server, note: NoteGoal): Promise<string> {
   useS3Credentials(server);
   const { size } = await stat(path);
   const { bucket, region, pathStyle, endpoint } = server;
   const store = await openS3Store({ bucket, prefix: '', region, pathStyle, endpoint });
   const { hostname, port } = new URL(endpoint);
-  const proxy = await startCountingProxy(hostname, Number(port));
+  const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
   try {
     await store.put(KEY, { path });
     const url = `http://127.0.0.1:${proxy.port}`;
@@ -123,7 +118,7 @@ export async function measurePoints(path: string, server: S3Server, note: NoteGo
         note(isTypical ? atMost(what, REACH_SHARE, share, formatPercent) : { what, measured: formatPercent(share) });
       }
     }
-    return `${describe(size, lines)}\n\n${await describeAllContracts(path)}`;
+    return describe(size, lines);
   } finally {
     await store.remove(KEY);
     await store.close();
@@ -155,19 +150,6 @@ async function listQuestions(path: string): Promise<readonly Question[]> {
       { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS, isTypical: false },
       { title: 'busiest contract, all columns', contracts: busiest, columns: undefined, isTypical: false },
     ];
-  } finally {
-    await engine.close();
-  }
-}
-
-/** The same of every typical contract, so that one sees whether those that were asked for stand for all. */
-async function describeAllContracts(path: string): Promise<string> {
-  const file = await asyncBufferFromFile(path);
-  const metadata = await parquetMetadataAsync(file);
-  const question = { sizeBytes: file.byteLength, metadata, trades: TYPICAL_TRADES, reach: REACH_SHARE };
-  const engine = await openEmbeddedEngine();
-  try {
-    return describeRowGroupCost(await computeRowGroupCost(engine, path, question), question);
   } finally {
     await engine.close();
   }
@@ -237,12 +219,8 @@ async function askHyparquet(
 }
 
 async function askDuckDb(path: string, [contract, columns]: Parameters<Ask>): Promise<Answer> {
-  const entry = fileURLToPath(new URL('support/duckdb-reader.ts', import.meta.url));
   const sql = `SELECT ${columns?.join(', ') ?? '*'} FROM read_parquet('${path}') WHERE option_symbol = '${contract.option_symbol}'`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', entry, sql], {
-    maxBuffer: MAX_OUTPUT_BYTES,
-  });
-  return JSON.parse(stdout) as Answer;
+  return JSON.parse(await runChild('duckdb-reader.ts', [sql])) as Answer;
 }
 
 /** Cells of one line: the contracts' median and the worst of them. */
@@ -259,14 +237,11 @@ function describeAnswers(answers: readonly Answer[], size: number): readonly str
 }
 
 function describe(size: number, lines: readonly (readonly string[])[]): string {
-  const titles = ['reader', 'question', 'contracts', 'bytes read', 'of the file', 'worst', 'sent'];
+  const numbers = ['contracts', 'bytes read', 'of the file', 'worst', 'sent'];
   return [
     `Point queries, option_symbol = ..., on a drop of ${formatBytes(size)} in S3 (Ceph)`,
     '',
-    formatTable(
-      titles.map((title, index) => ({ title, align: index < 2 ? ('left' as const) : ('right' as const) })),
-      lines.map((line) => [...line]),
-    ),
+    formatTable(['reader', 'question', ...numbers.map(right)], lines),
     '',
     `typical: ${TYPICAL_CONTRACTS} contracts, drawn by a hash of their names, of those with ${TYPICAL_TRADES.join(' to ')} trades that day; their median, and the worst`,
     'of them: a contract of the largest symbols has trades in many row groups.',

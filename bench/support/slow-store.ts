@@ -3,14 +3,13 @@
  * counts what readers ask of it. It only lists, heads and reads, as the engines' S3 clients do, and checks no signature:
  * it measures readers, it does not test them.
  */
-import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as wait } from 'node:timers/promises';
+import { listFiles } from '../../test/support/flowdrop.ts';
+import { serveHttp } from '../../test/support/http-server.ts';
 
 export interface SlowStore {
   readonly endpoint: string;
@@ -29,20 +28,15 @@ const LIST_PAGE = 1_000;
 
 export async function startSlowStore(folder: string, latencyMs: number): Promise<SlowStore> {
   const counted = { requests: 0, bytes: 0 };
-  const keys = (await readdir(folder, { recursive: true, withFileTypes: true }))
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
-    .sort();
   const sizes = new Map<string, number>();
-  for (const key of keys) sizes.set(key, (await stat(join(folder, key))).size);
-
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  for (const key of await listFiles(folder)) sizes.set(key, (await stat(join(folder, key))).size);
+  const { url: endpoint, close } = await serveHttp(async (request, response) => {
     counted.requests += 1;
     await wait(latencyMs);
-    const url = new URL(request.url ?? '/', 'http://store');
-    const key = decodeURIComponent(url.pathname).replace(/^\/+/, '').slice(BUCKET.length).replace(/^\//, '');
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://store');
+    const key = decodeURIComponent(pathname).replace(/^\/+/, '').slice(BUCKET.length).replace(/^\//, '');
     if (key === '') {
-      const body = listObjects(sizes, url.searchParams);
+      const body = listObjects(sizes, searchParams);
       response.writeHead(200, { 'content-type': 'application/xml', 'content-length': Buffer.byteLength(body) });
       response.end(body);
       return;
@@ -75,27 +69,14 @@ export async function startSlowStore(folder: string, latencyMs: number): Promise
       counted.bytes += chunk.length;
     });
     await pipeline(body, response);
-  }
-
-  const server = createServer((request, response) => {
-    // A reader that has enough breaks off.
-    answer(request, response).catch(() => response.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, // A listening TCP server has an address with a port.
-    bucket: BUCKET,
+    ...{ endpoint, bucket: BUCKET, close },
     get requests() {
       return counted.requests;
     },
     get bytes() {
       return counted.bytes;
-    },
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
     },
   };
 }
