@@ -6,6 +6,7 @@
 
 import { parseArgs } from 'node:util';
 import { setup } from '../support/build.ts';
+import { parseCount } from '../support/count.ts';
 import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
 import { startS3 } from '../support/s3-server.ts';
 import { describeResult, describeTotals } from './report.ts';
@@ -103,10 +104,4 @@ function parseKind(name: string): Kind {
   const found = KINDS.find((kind) => kind === name);
   if (found) return found;
   throw new RangeError(`--kinds has ${JSON.stringify(name)}; there are ${KINDS.join(', ')}`);
-}
-
-function parseCount(flag: string, text: string): number {
-  const count = Number(text);
-  if (Number.isInteger(count) && count > 0) return count;
-  throw new RangeError(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
 }

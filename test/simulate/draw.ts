@@ -20,7 +20,7 @@ import type { MailFault } from '../chaos/mail.ts';
 import { createRow, LIFE_MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
 import { drawFault, type Fault, type FaultKind } from '../support/fault-plan.ts';
 import { parseSqlJob } from '../support/jobs.ts';
-import { createRandom } from '../support/random.ts';
+import { createRandom, drawSeed, pick as pickFrom } from '../support/random.ts';
 import type { StoreTrouble } from './fate.ts';
 
 export interface RowMove {
@@ -171,7 +171,7 @@ function drawSegments(random: () => number, date: string, evenings: Evenings, fi
 export function drawLife(seed: number, evenings?: Evenings): DrawnLife {
   const random = createRandom(Math.imul(seed, 2_654_435_761));
   const below = (most: number) => Math.floor(random() * most);
-  const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
+  const pick = <One>(choices: readonly One[]) => pickFrom(random, choices);
   const all = listSessions(FIRST, LAST);
   const from = below(all.length - 12);
   const near = all.slice(from, from + 10);
@@ -195,7 +195,7 @@ export function drawLife(seed: number, evenings?: Evenings): DrawnLife {
   const drawMove = (date: string): RowMove => ({
     ...{ date, move: pick(LIFE_MOVES), rows: random() < MANY_SHARE ? 60 : 1 + below(6) },
     spread: pick(['near', 'far'] as const),
-    seed: below(2 ** 31),
+    seed: drawSeed(random),
     to: pick(dates),
   });
   const drawTrouble = () => drawRunTrouble(random, () => drawMove(pick(dates)));
@@ -300,7 +300,7 @@ function drawLags(
 
 function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTrouble {
   const below = (most: number) => Math.floor(random() * most);
-  const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
+  const pick = <One>(choices: readonly One[]) => pickFrom(random, choices);
   const kinds = new Set([pick(TROUBLES), ...(random() < 0.4 ? [pick(TROUBLES)] : [])]);
   const step = () => 1 + Math.floor(random() ** 1.3 * STEPS);
   const moves = new Map<number, RowMove>();
@@ -323,7 +323,7 @@ function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTro
     if (!kinds.has('api')) return undefined;
     const drawn: readonly FaultKind[] = Array.from({ length: 1 + below(3) }, () => pick(API_KINDS));
     const rates = Object.fromEntries(drawn.map((kind) => [kind, FAULT_RATE / drawn.length]));
-    const seed = below(2 ** 31);
+    const seed = drawSeed(random);
     return (number) => drawFault({ seed, rates }, number);
   }
 

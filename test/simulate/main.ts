@@ -4,6 +4,7 @@
  * all segments, and the source dates evenings so.
  */
 import { parseArgs } from 'node:util';
+import { parseCount } from '../support/count.ts';
 import type { Evenings } from './draw.ts';
 import { simulateLife } from './simulate.ts';
 import { createTotals } from './tally.ts';
@@ -50,10 +51,4 @@ process.exitCode = totals.failed.length === 0 ? 0 : 1;
 function readEvenings(text: string | undefined): Evenings | undefined {
   if (text === undefined || text === 'own-day' || text === 'session') return text;
   throw new RangeError(`--evenings is ${JSON.stringify(text)}; allowed are own-day and session`);
-}
-
-function parseCount(flag: string, text: string | undefined): number {
-  const parsed = Number(text);
-  if (Number.isInteger(parsed) && parsed > 0) return parsed;
-  throw new RangeError(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
 }

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { MAIN } from './flowdrop.ts';
+import { MAIN, parseLine } from './flowdrop.ts';
 import { listChildren } from './processes.ts';
 import { hasEnded } from './server-process.ts';
 
@@ -38,7 +38,9 @@ export function spawnDaemon(cwd: string, env: Readonly<Record<string, string>>) 
   const own = { PATH: process.env['PATH'], HOME: cwd, TZ: 'Pacific/Auckland', FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0' };
   const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], { cwd, env: { ...own, ...env } });
   const lines: LogLine[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => lines.push(parseLine(line)));
+  createInterface({ input: child.stderr }).on('line', (line) =>
+    lines.push(parseLine(line) ?? { event: 'unreadable', line }),
+  );
   return { child, lines, stop: () => stop(child) };
 }
 
@@ -99,12 +101,4 @@ async function stop(child: ChildProcess): Promise<void> {
   const ended = once(child, 'exit');
   child.kill('SIGTERM');
   await ended;
-}
-
-function parseLine(line: string): LogLine {
-  try {
-    return JSON.parse(line) as LogLine;
-  } catch {
-    return { event: 'unreadable', line };
-  }
 }

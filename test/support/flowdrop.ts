@@ -101,33 +101,20 @@ export async function startService(
 ): Promise<TestService> {
   const data = await takeGeneratedData(args);
   const limits = ['--requests-per-second', '1000000', '--concurrency', '1'];
-  const own = ['--port', '0', '--portal-port', '0', '--key', KEY, ...limits];
-  const child = spawn(process.execPath, [MAIN, 'serve', ...own, ...args, ...data.args], {
-    cwd: tmpdir(),
-    env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug', ...env }),
-  });
+  const own = ['--portal-port', '0', '--key', KEY, ...limits, ...args, ...data.args];
   const lines: Record<string, unknown>[] = [];
   const requests: RequestLine[] = [];
-  const said: string[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => {
-    said.push(line);
+  const service = await spawnService(own, { FLOWDROP_LOG_LEVEL: 'debug', ...env }, (line) => {
     const entry = parseLine(line);
     if (entry) lines.push(entry);
     if (entry?.['event'] === 'request') requests.push(entry as unknown as RequestLine);
   });
-  const ready = await new Promise<ReadyLine>((resolve, reject) => {
-    createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
-    child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${said.join('\n')}`)));
-  });
+  const ready = service.ready as unknown as ReadyLine; // What `serve` prints.
   const end = async (signal: NodeJS.Signals) => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill(signal);
-    await ended;
-    await data.release(child.exitCode === 0);
+    if (await service.end(signal)) await data.release(service.child.exitCode === 0);
   };
   return {
-    pid: child.pid ?? 0, // It has a number, for it has answered.
+    pid: service.child.pid ?? 0, // It has a number, for it has answered.
     url: ready.url,
     portalUrl: ready.portal_url,
     rows: ready.rows,
@@ -137,6 +124,34 @@ export async function startService(
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
   };
+}
+
+/** `flowdrop serve` on a free port, when it is ready. @param onLine takes the lines of its log */
+export async function spawnService(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  onLine: (line: string) => void,
+) {
+  const options = { cwd: tmpdir(), env: bareEnvironment(env) };
+  const child = spawn(process.execPath, [MAIN, 'serve', '--port', '0', ...args], options);
+  const log: string[] = [];
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    log.push(line);
+    onLine(line);
+  });
+  const ready = await new Promise<Readonly<Record<string, unknown>>>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
+    child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${log.join('\n')}`)));
+  });
+  /** @returns whether it still ran */
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return false;
+    const ended = once(child, 'exit');
+    child.kill(signal);
+    await ended;
+    return true;
+  };
+  return { child, ready, log, end };
 }
 
 interface ReadyLine {
@@ -181,7 +196,8 @@ function bareEnvironment(extra: Readonly<Record<string, string>> = {}): Record<s
   return { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', TZ: 'Pacific/Auckland', ...extra };
 }
 
-function parseLine(line: string): Record<string, unknown> | undefined {
+/** `undefined` for what is no JSON. */
+export function parseLine(line: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(line) as Record<string, unknown>;
   } catch {
