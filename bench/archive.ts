@@ -1,27 +1,21 @@
 /**
  * A year of sealed sessions, and twelve questions that a desk asks it: flowdrop beside DuckDB and Polars over the same
- * files. An answer's time counts only when all readers gave the same answer. Warm, cold, and over a store that is 50 ms
- * away, where bytes and requests are counted.
+ * files, warm and cold. An answer's time counts only when all readers gave the same answer.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { formatTable, right } from '../src/cli/terminal/text.ts';
-import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
+import { formatBytes, formatCount } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import { quoteString } from '../src/engine/literal.ts';
 import { dropKey } from '../src/ledger/layout.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
-import { openS3Store } from '../src/store/s3.ts';
-import { readS3Access } from '../src/store/s3-client.ts';
 import { findPython } from '../test/support/python.ts';
-import { useS3Credentials } from '../test/support/s3-server.ts';
 import { type ArchiveQuestion, listQuestions, type QuestionScope } from './support/archive-questions.ts';
 import {
   type AnswerRow,
   type ArchiveReader,
-  describeFiles,
-  describeObjects,
   openFlowdropReader,
   openPeer,
   type Peer,
@@ -30,15 +24,11 @@ import {
 } from './support/archive-readers.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { atMost, type NoteGoal } from './support/goal.ts';
-import { startSlowStore } from './support/slow-store.ts';
 import { makeYear, YEAR_DATASET, type Year } from './support/year.ts';
 
 /** Against the fastest peer: the median question, and the worst. */
 const REACH_MEDIAN = 1;
 const REACH_WORST = 2;
-/** Bytes read by a question about one symbol and month, of the year's. */
-const REACH_SHARE = 0.03;
-const LATENCY_MS = 50;
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
 /** The contract whose history is asked lives on for so many days. */
@@ -82,7 +72,6 @@ export const benchArchive: RunBench = async ({ rows: most, sessions, repeat, not
   return [
     `A year of ${formatCount(year.sessions)} sessions, ${rows} rows, ${formatBytes(year.sizeBytes)}: all answers equal`,
     ...local,
-    await measureStore(year, questions, peers, note),
   ].join('\n\n');
 };
 
@@ -109,11 +98,10 @@ async function withReaders<T>(
   act: (readers: readonly ArchiveReader[]) => Promise<T>,
 ): Promise<T> {
   const store = await openDirectoryStore(year.folder);
-  const place = { store, location: year.folder, access: { kind: 'directory' as const, path: year.folder } };
   const readers: ArchiveReader[] = [];
   try {
-    readers.push(await openFlowdropReader(place, year.dates.at(-1) ?? ''));
-    for (const peer of peers) readers.push(await openPeer(peer, describeFiles(year.folder)));
+    readers.push(await openFlowdropReader(year, store));
+    for (const peer of peers) readers.push(await openPeer(peer, year.folder));
     return await act(readers);
   } finally {
     for (const reader of readers) await reader.close();
@@ -255,67 +243,4 @@ function describeTimes(title: string, names: readonly string[], times: Times, me
 
 function formatMs(ms: number | undefined): string {
   return ms === undefined ? '' : ms.toFixed(ms < 10 ? 1 : 0);
-}
-
-/** Each question once by each reader that can read the store, opened for it alone: nothing is known of the files. */
-async function measureStore(
-  year: Year,
-  questions: readonly ArchiveQuestion[],
-  peers: readonly Peer[],
-  note: NoteGoal,
-): Promise<string> {
-  const store = await startSlowStore(year.folder, LATENCY_MS);
-  const credentials = { accessKeyId: 'bench', secretAccessKey: 'bench-secret' };
-  const region = 'us-east-1';
-  const server = { ...credentials, region, endpoint: store.endpoint, bucket: store.bucket, pathStyle: true };
-  useS3Credentials(server);
-  const options = { bucket: store.bucket, prefix: '', region, pathStyle: true, endpoint: store.endpoint };
-  const own = await openS3Store(options);
-  try {
-    const place = { store: own, access: await readS3Access(options), location: `s3://${store.bucket}` };
-    const openers = [
-      () => openFlowdropReader(place, year.dates.at(-1) ?? ''),
-      // DuckDB's own S3 client is an extension that has to be downloaded.
-      ...peers
-        .filter(({ engine, python }) => engine === 'polars' && python !== undefined)
-        .map((peer) => () => openPeer(peer, describeObjects(server))),
-    ];
-    const lines: string[][] = [];
-    for (const question of questions) {
-      let expected: readonly AnswerRow[] | undefined;
-      for (const open of openers) {
-        const before = { requests: store.requests, bytes: store.bytes };
-        const reader = await open();
-        const opened = { requests: store.requests, bytes: store.bytes };
-        try {
-          const { ms, rows } = await reader.ask(question);
-          expected ??= rows;
-          assertEqual(question, reader, rows, expected);
-          const share = (store.bytes - opened.bytes) / year.sizeBytes;
-          lines.push([
-            question.name,
-            reader.name,
-            formatMs(ms),
-            formatCount(store.requests - opened.requests),
-            formatCount(opened.requests - before.requests),
-            formatBytes(store.bytes - opened.bytes),
-            formatPercent(share, 2),
-          ]);
-          say(`archive: store, ${lines.at(-1)?.join(', ')}`);
-          if (question.isNarrow && reader.name === 'flowdrop')
-            note(
-              atMost(`archive: bytes of "${question.name}"`, REACH_SHARE, share, (value) => formatPercent(value, 2)),
-            );
-        } finally {
-          await reader.close();
-        }
-      }
-    }
-    const numbers = ['ms', 'requests', 'to open', 'bytes', 'of the year'].map(right);
-    const table = formatTable(['question', 'reader', ...numbers], lines);
-    return `Over a store whose every answer takes ${LATENCY_MS} ms\n\n${table}`;
-  } finally {
-    await own.close();
-    await store.close();
-  }
 }

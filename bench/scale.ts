@@ -93,12 +93,7 @@ export const benchScale: RunBench = async ({ note, repeat }) =>
 function listCommands(store: string): readonly (readonly [string, (dataset: string) => readonly string[]])[] {
   const at = ['--jobs', 'lengths'];
   const query = (sql: (table: string) => string) => (dataset: string) => [
-    'query',
-    sql(dataset.replaceAll('-', '_')),
-    '--from-store',
-    store,
-    '--format',
-    'json',
+    ...['query', sql(dataset.replaceAll('-', '_')), '--from-store', store, '--format', 'json'],
   ];
   return [
     ['status', (dataset) => [...at, 'status', dataset]],
