@@ -110,10 +110,3 @@ function splitCommands(line: string): readonly (readonly string[])[] {
   }
   return commands;
 }
-
-/** A table as the formatter sets it. */
-export function buildTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = titles.map((title, at) => Math.max(3, title.length, ...rows.map((row) => (row[at] ?? '').length)));
-  const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`;
-  return [line(titles), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
-}
