@@ -5,7 +5,7 @@
  * the others' tables with it: the exit code is 1 then.
  */
 import { parseArgs } from 'node:util';
-import { parseCount } from '../test/support/count.ts';
+import { parseCount } from '../test/support/program.ts';
 import { type BenchOptions, DEFAULT_OPTIONS, type RunBench } from './support/bench.ts';
 import { formatGoals, type Goal } from './support/goal.ts';
 import { describeMachine } from './support/machine.ts';

@@ -6,8 +6,8 @@
 
 import { parseArgs } from 'node:util';
 import { setup } from '../support/build.ts';
-import { parseCount } from '../support/count.ts';
 import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
+import { parseCount, watchStop } from '../support/program.ts';
 import { startS3 } from '../support/s3-server.ts';
 import { describeResult, describeTotals } from './report.ts';
 import { type ChaosResult, runChaos } from './run.ts';
@@ -41,13 +41,7 @@ const scenarios = SCENARIOS.filter(isPossible);
 console.log(`chaos: ${runs} runs, seeds ${firstSeed} to ${firstSeed + runs - 1}, ${lanes} at a time`);
 const results: ChaosResult[] = [];
 let next = 0;
-let isStopping = false;
-// Runs that have begun come to their end, and the tally tells of them.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    isStopping = true;
-  });
-}
+const isStopping = watchStop();
 await Promise.all(Array.from({ length: lanes }, runLane));
 await closeTables();
 console.log(describeTotals(results));
@@ -58,7 +52,7 @@ async function runLane(): Promise<void> {
   const { path, remove } = await makeFolder();
   const sources = new ChaosSources(path);
   try {
-    while (next < runs && !isStopping) {
+    while (next < runs && !isStopping()) {
       const seed = firstSeed + next;
       next += 1;
       const result = await runChaos({ sources, s3 }, chooseScenario(seed), seed, kinds);

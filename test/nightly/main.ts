@@ -9,8 +9,8 @@ import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { parseCount } from '../support/count.ts';
 import { REPO } from '../support/flowdrop.ts';
+import { parseCount } from '../support/program.ts';
 
 const TALLY_PATH = 'test/nightly/TALLY.md';
 const TALLY = join(REPO, TALLY_PATH);

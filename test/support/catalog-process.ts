@@ -1,5 +1,6 @@
 /** `flowdrop serve --catalog` as a user starts it, on a free port. */
 import { spawnService } from './flowdrop.ts';
+import { endProcess } from './server-process.ts';
 
 export interface CatalogProcess {
   readonly url: string;
@@ -15,6 +16,6 @@ export async function startCatalogProcess(
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<CatalogProcess> {
-  const { ready, log, end } = await spawnService(['--catalog', store, ...args], env, () => {});
-  return { url: String(ready['url']), ready, log, stop: async () => void (await end('SIGTERM')) };
+  const { child, ready, log } = await spawnService(['--catalog', store, ...args], env, () => {});
+  return { url: String(ready['url']), ready, log, stop: async () => void (await endProcess(child, 'SIGTERM')) };
 }

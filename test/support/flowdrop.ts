@@ -3,7 +3,6 @@
  * with the test's folder.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { runInHost } from './command-host.ts';
 import { takeGeneratedData } from './generated-data.ts';
+import { endProcess } from './server-process.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
 export const MAIN = join(REPO, 'dist', 'main.js');
@@ -34,8 +34,6 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** In a process of its own, because the test is about what a process is, or leaves behind. */
   readonly process?: true;
-  /** Entry file of another build, run in a process of its own. */
-  readonly main?: string;
   /** Called with its own process, e.g. to kill it. */
   readonly onStart?: (child: ChildProcess) => void;
 }
@@ -45,13 +43,13 @@ export interface RunOptions {
  * is bare but for what the test gives.
  */
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
-  const { cwd, main = MAIN } = options;
+  const { cwd } = options;
   const env = bareEnvironment(options.env);
   // Node reads its own variables when it starts.
   const isNodes = Object.keys(env).some((name) => name.startsWith('NODE_'));
-  const isOwn = options.process || options.onStart || main !== MAIN || isNodes;
-  if (!isOwn) return await runInHost(main, { args, cwd, env });
-  const child = spawn(process.execPath, [main, ...args], { cwd, env });
+  const isOwn = options.process || options.onStart || isNodes;
+  if (!isOwn) return await runInHost(MAIN, { args, cwd, env });
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd, env });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {
@@ -104,23 +102,19 @@ export async function startService(
   const own = ['--portal-port', '0', '--key', KEY, ...limits, ...args, ...data.args];
   const lines: Record<string, unknown>[] = [];
   const requests: RequestLine[] = [];
-  const service = await spawnService(own, { FLOWDROP_LOG_LEVEL: 'debug', ...env }, (line) => {
+  const { child, ready } = await spawnService(own, { FLOWDROP_LOG_LEVEL: 'debug', ...env }, (line) => {
     const entry = parseLine(line);
     if (entry) lines.push(entry);
     if (entry?.['event'] === 'request') requests.push(entry as unknown as RequestLine);
   });
-  const ready = service.ready as unknown as ReadyLine; // What `serve` prints.
+  const { url, portal_url: portalUrl, rows } = ready as unknown as ReadyLine; // What `serve` prints.
   const end = async (signal: NodeJS.Signals) => {
-    if (await service.end(signal)) await data.release(service.child.exitCode === 0);
+    if (await endProcess(child, signal)) await data.release(child.exitCode === 0);
   };
   return {
-    pid: service.child.pid ?? 0, // It has a number, for it has answered.
-    url: ready.url,
-    portalUrl: ready.portal_url,
-    rows: ready.rows,
-    lines,
-    requests,
-    env: workerEnvironment(ready.url, ready.portal_url),
+    pid: child.pid ?? 0, // It has a number, for it has answered.
+    ...{ url, portalUrl, rows, lines, requests },
+    env: workerEnvironment(url, portalUrl),
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
   };
@@ -143,15 +137,7 @@ export async function spawnService(
     createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
     child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${log.join('\n')}`)));
   });
-  /** @returns whether it still ran */
-  const end = async (signal: NodeJS.Signals) => {
-    if (child.exitCode !== null || child.signalCode !== null) return false;
-    const ended = once(child, 'exit');
-    child.kill(signal);
-    await ended;
-    return true;
-  };
-  return { child, ready, log, end };
+  return { child, ready, log };
 }
 
 interface ReadyLine {

@@ -25,12 +25,18 @@ export async function findFreePort(): Promise<number> {
   return address.port;
 }
 
+/** @returns whether it still ran */
+export async function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<boolean> {
+  if (hasEnded(child)) return false;
+  const ended = once(child, 'exit');
+  child.kill(signal);
+  await ended;
+  return true;
+}
+
 /** Nothing of it is kept, so it need not end in good order. */
 export async function killServer(child: ChildProcess): Promise<void> {
-  if (hasEnded(child)) return;
-  const ended = once(child, 'exit');
-  child.kill('SIGKILL');
-  await ended;
+  await endProcess(child, 'SIGKILL');
 }
 
 export function hasEnded(child: ChildProcess): boolean {
