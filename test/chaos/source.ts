@@ -62,16 +62,8 @@ const TABLE_ROW_LIMIT = 150;
 /** What a date may have of rows that are kept out: a thousandth of it. */
 const MAX_QUARANTINED = 2;
 const MAX_TAKEN_ODDLY = 4;
-const generate = (rows: number) => [
-  '--generate',
-  '1',
-  '--generate-rows',
-  String(rows),
-  '--seed',
-  '11',
-  '--as-of',
-  GENERATED_START,
-];
+const generate = (rows: number) =>
+  `--generate 1 --generate-rows ${rows} --seed 11 --as-of ${GENERATED_START}`.split(' ');
 /** The last page of each has more than a few rows, whatever the order: a page travels gzipped and shows flipped bits. */
 const SESSIONS: Readonly<Record<ServedData, Session>> = {
   generated: {
