@@ -16,12 +16,11 @@ import {
 import { addDays, formatSecond, parseSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { expiresAt, leavesAt } from '../../src/plan/dates.ts';
-import type { MailFault } from '../chaos/mail.ts';
 import { createRow, LIFE_MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
-import { drawFault, type Fault, type FaultKind } from '../support/fault-plan.ts';
+import { drawFault, type FaultKind } from '../support/fault-plan.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createRandom, drawSeed, pick as pickFrom } from '../support/random.ts';
-import type { StoreTrouble } from './fate.ts';
+import type { RunTrouble } from './world.ts';
 
 export interface RowMove {
   readonly date: string;
@@ -33,13 +32,7 @@ export interface RowMove {
   readonly to: string;
 }
 
-export interface DrawnTrouble {
-  readonly stopAt?: number | undefined;
-  readonly deathAt?: { readonly step: number; readonly after: boolean } | undefined;
-  readonly store?: { readonly operation: number; readonly how: StoreTrouble } | undefined;
-  readonly api?: ((request: number) => Fault | undefined) | undefined;
-  readonly mail?: ((message: number) => MailFault | undefined) | undefined;
-  readonly isMailDown?: boolean | undefined;
+export interface DrawnTrouble extends Omit<RunTrouble, 'onRequest'> {
   /** What moves before the n-th request is answered. */
   readonly moves: ReadonlyMap<number, RowMove>;
   /** From this request on, until the run is over, a replica answers that has no rows after a time. */
@@ -56,7 +49,6 @@ export type LifeEvent =
 export type Evenings = 'own-day' | 'session';
 
 export interface DrawnLife {
-  readonly seed: number;
   /** Set in a life whose market trades all segments. */
   readonly evenings?: Evenings | undefined;
   /** When the first row of a date leaves the lookback. */
@@ -71,7 +63,6 @@ export interface DrawnLife {
   /** A date whose rows do not move but lag, and that has like sessions before it which tell of its end. */
   readonly lagging: string | undefined;
   readonly recipients: readonly string[];
-  readonly correctAbove: number;
   readonly rows: readonly TableRow[];
   readonly startMs: number;
   /** By time. */
@@ -253,18 +244,9 @@ drop: {to: out, dataset: trades}
 ${isNarrow ? '' : `reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]`}
 `;
   return {
-    ...{
-      seed,
-      evenings,
-      expiryOf,
-      rowLimit: (isLagging ? 40 : 10) + below(25),
-      calendar,
-      dates: open,
-      cared,
-      recipients,
-      correctAbove,
-    },
-    ...{ rows, startMs, lagging: isLagging ? last : undefined },
+    ...{ evenings, expiryOf, calendar, dates: open, cared, recipients, rows, startMs },
+    rowLimit: (isLagging ? 40 : 10) + below(25),
+    lagging: isLagging ? last : undefined,
     job: parseSqlJob('life.yaml', text),
     events: events.sort((a, b) => a.atMs - b.atMs),
   };

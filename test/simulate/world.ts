@@ -12,7 +12,6 @@ import { RENEWAL_MS } from '../../src/deliver/receipt.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type FinishedRun, runJob, stageJob } from '../../src/export/run-job.ts';
-
 import type { StagedAhead } from '../../src/export/trades/ahead.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
@@ -63,7 +62,6 @@ export interface SimulatedRun {
   /** Whether there was no trouble. */
   readonly isCalm: boolean;
   readonly steps: number;
-  readonly ms: number;
   readonly requests: number;
   readonly startMs: number;
   readonly endMs: number;
@@ -204,7 +202,6 @@ export class Life {
   async run(given?: RunTrouble): Promise<SimulatedRun> {
     const trouble = given ?? {};
     const fate = new Fate(trouble);
-    const began = performance.now();
     const { log, records } = createKeptLog();
     const startMs = this.now();
     const before = this.#world.requests;
@@ -222,7 +219,6 @@ export class Life {
       faults: [...fate.faults, ...listFaults(), ...(trouble.isMailDown ? ['mail server down'] : [])],
       isCalm: given === undefined,
       steps: fate.steps,
-      ms: performance.now() - began,
       requests: this.#world.requests - before,
       startMs,
       endMs: this.now(),
