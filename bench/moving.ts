@@ -230,69 +230,44 @@ function countOthers({ asked }: Outcome): number {
   return asked.filter(({ kind }) => kind !== 'count').length;
 }
 
-function isSealedRight({ troubled, atSource }: Line): boolean {
-  const { code, manifest, differences, movedAt } = troubled;
-  return (
-    code === 0 &&
-    movedAt !== undefined &&
-    manifest?.condition === 'available' &&
-    manifest.rows === atSource &&
-    differences.length === 0
-  );
+/** What is wrong with what was sealed, if anything is. */
+function findFault({ troubled, atSource }: Line): string | undefined {
+  const { code, manifest, differences, movedAt, reason } = troubled;
+  if (code !== 0 || manifest === undefined) return `not sealed: ${reason}`;
+  if (movedAt === undefined) return 'no row moved';
+  if (manifest.condition !== 'available') return manifest.condition;
+  if (manifest.rows !== atSource) return `${manifest.rows} rows of ${atSource}`;
+  return differences.length === 0 ? undefined : differences.join('; ');
 }
 
 function goalOf(line: Line): Goal {
   const { order, api, of, rowLimit } = line;
   const most = REQUESTS_A_WINDOW * touchedOf(line);
   const size = `${formatCount(of.moved)} of ${formatCount(of.rows)}, ${formatCount(rowLimit)} a page`;
+  const fault = findFault(line);
   return {
     what: `rows ${of.name} (${size}), by ${order}, ${api}: sealed right by one run, requests more`,
     reach: `<= ${most}`,
-    measured: isSealedRight(line) ? String(extraOf(line)) : 'not sealed right',
-    holds: isSealedRight(line) && extraOf(line) <= most,
+    measured: fault ?? String(extraOf(line)),
+    holds: fault === undefined && extraOf(line) <= most,
   };
 }
 
 function describe(lines: readonly Line[]): string {
-  const columns = [
-    ...[right('a page'), 'table by', 'entry point', right('rows'), right('that move'), ''],
-    ...['windows', 'quiet day', 'with the trouble', 'counts', 'more', 'allowed'].map(right),
-    ...['one run', 'condition', right('sealed'), right('at the source'), 'same'],
-  ];
-  const cells = lines.map((line) => {
-    const { order, api, rowLimit, of, quiet, troubled, atSource } = line;
-    const { manifest, differences, reason } = troubled;
-    return [
-      formatCount(rowLimit),
-      order,
-      api,
-      formatCount(of.rows),
-      formatCount(of.moved),
-      of.name,
-      formatCount(quiet.manifest?.windows.length ?? 0),
-      formatCount(quiet.asked.length),
-      formatCount(troubled.asked.length),
-      `${countCounts(quiet)} / ${countCounts(troubled)}`,
-      formatCount(extraOf(line)),
-      formatCount(REQUESTS_A_WINDOW * touchedOf(line)),
-      troubled.code === 0 ? 'yes' : `NO: ${reason}`,
-      manifest?.condition ?? 'not sealed',
-      manifest === undefined ? '' : formatCount(manifest.rows),
-      formatCount(atSource),
-      manifest === undefined ? '' : differences.length === 0 ? 'yes' : `NO: ${differences.join('; ')}`,
-    ];
-  });
+  const columns = ['rows that move', ...['windows', 'quiet day', 'with the trouble', 'more'].map(right)];
+  const cells = lines.map((line) => [
+    goalOf(line).what.replace(/: .*/, ''),
+    formatCount(line.quiet.manifest?.windows.length ?? 0),
+    formatCount(line.quiet.asked.length),
+    formatCount(line.troubled.asked.length),
+    formatCount(extraOf(line)),
+  ]);
   return [
     'Rows that move while a date is fetched, an empty state each time',
     '',
     formatTable(columns, cells),
     '',
-    'quiet day, with the trouble: all requests. counts: of whole dates, on a quiet day and with the trouble. more: the other',
-    'requests beyond those of a quiet day; allowed: two for each window that rows can have moved in. same: ids and all values.',
+    'quiet day, with the trouble: all requests. more: the other requests beyond those of a quiet day, without counts of whole dates.',
     'Where the table is ordered by symbol, a query may read 2/7 of the rows, so that it is counted and fetched along the symbols.',
   ].join('\n');
-}
-
-function countCounts({ asked }: Outcome): number {
-  return asked.filter(({ kind }) => kind === 'count').length;
 }

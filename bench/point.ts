@@ -1,7 +1,7 @@
 /**
  * What a point query on a drop reads: bytes over the wire against the size of the object, which lies in a real S3 server
- * behind a proxy that counts. Typical contracts and the one with most trades; a few columns and all of them. What a contract
- * costs depends on the row groups that its trades lie in, so that one typical contract would say little: there are many.
+ * behind a proxy that counts; a few columns, and all of them. What a contract costs depends on the row groups that its trades
+ * lie in, so that one typical contract would say little: there are many.
  */
 import { mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -41,15 +41,6 @@ interface Contract {
   readonly trades: number;
 }
 
-interface Question {
-  readonly title: string;
-  readonly contracts: readonly Contract[];
-  /** What the busiest contract has of all trades may be more than the reach by itself. */
-  readonly isTypical: boolean;
-  /** `undefined`: all. */
-  readonly columns: readonly string[] | undefined;
-}
-
 interface Answer {
   readonly rows: number;
   /** As the reader itself counts them, where it does; else what came from the server. */
@@ -58,7 +49,8 @@ interface Answer {
   readonly sentBytes?: number;
 }
 
-type Columns = Question['columns'];
+/** `undefined`: all. */
+type Columns = readonly string[] | undefined;
 type Ask = (contract: Contract, columns: Columns) => Promise<Answer>;
 
 export const benchPoint: RunBench = async ({ rows, note }) => {
@@ -102,7 +94,9 @@ async function measurePoints(path: string, server: S3Server, note: NoteGoal): Pr
       ['DuckDB, file', (...asked) => askDuckDb(path, asked)],
     ];
     const lines: string[][] = [];
-    for (const { title, contracts, columns, isTypical } of await listQuestions(path)) {
+    const contracts = await listTypical(path);
+    for (const columns of [FEW_COLUMNS, undefined]) {
+      const title = columns?.join(', ') ?? 'all columns';
       for (const [reader, ask] of readers) {
         say(`point: ${reader}, ${title}`);
         const answers: Answer[] = [];
@@ -115,7 +109,7 @@ async function measurePoints(path: string, server: S3Server, note: NoteGoal): Pr
         lines.push([reader, title, ...describeAnswers(answers, size)]);
         const share = median(answers.map(({ bytes }) => bytes)) / size;
         const what = `point query / drop of ${formatBytes(size)}: ${reader}, ${title}`;
-        note(isTypical ? atMost(what, REACH_SHARE, share, formatPercent) : { what, measured: formatPercent(share) });
+        note(atMost(what, REACH_SHARE, share, formatPercent));
       }
     }
     return describe(size, lines);
@@ -126,30 +120,16 @@ async function measurePoints(path: string, server: S3Server, note: NoteGoal): Pr
   }
 }
 
-/** Contracts drawn by the hash of their names among those with few trades, and the contract with most. */
-async function listQuestions(path: string): Promise<readonly Question[]> {
+/** Contracts drawn by the hash of their names among those with few trades. */
+async function listTypical(path: string): Promise<readonly Contract[]> {
   const engine = await openEmbeddedEngine();
   try {
-    const list = async (having: string, order: string, limit: number): Promise<readonly Contract[]> => {
-      const found = await engine.rows<Contract>(
-        `SELECT option_symbol, count() AS trades FROM file(${quoteString(path)}, Parquet) GROUP BY option_symbol HAVING ${having} ORDER BY ${order}, option_symbol LIMIT ${limit}`,
-      );
-      return found.map((contract) => ({ ...contract, trades: Number(contract.trades) }));
-    };
-    const typical = await list(
-      `trades BETWEEN ${TYPICAL_TRADES.join(' AND ')}`,
-      'cityHash64(option_symbol)',
-      TYPICAL_CONTRACTS,
+    const found = await engine.rows<Contract>(
+      `SELECT option_symbol, count() AS trades FROM file(${quoteString(path)}, Parquet) GROUP BY option_symbol
+       HAVING trades BETWEEN ${TYPICAL_TRADES.join(' AND ')} ORDER BY cityHash64(option_symbol), option_symbol LIMIT ${TYPICAL_CONTRACTS}`,
     );
-    const busiest = await list('trades > 0', 'trades DESC', 1);
-    if (typical.length === 0) throw new Error('the drop has no typical contract');
-    const few = FEW_COLUMNS.join(', ');
-    return [
-      { title: `typical contracts, ${few}`, contracts: typical, columns: FEW_COLUMNS, isTypical: true },
-      { title: 'typical contracts, all columns', contracts: typical, columns: undefined, isTypical: true },
-      { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS, isTypical: false },
-      { title: 'busiest contract, all columns', contracts: busiest, columns: undefined, isTypical: false },
-    ];
+    if (found.length === 0) throw new Error('the drop has no typical contract');
+    return found.map((contract) => ({ ...contract, trades: Number(contract.trades) }));
   } finally {
     await engine.close();
   }

@@ -9,10 +9,10 @@ import { link, mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
 import { formatTable, right } from '../src/cli/terminal/text.ts';
-import { formatBytes, formatCount } from '../src/core/units.ts';
+import { formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/table.ts';
-import { conditionKey, dropKey, fileKey, manifestKey, tableDropFilename, tablePrefix } from '../src/ledger/layout.ts';
+import { conditionKey, dropKey, fileKey, manifestKey, tableDropFilename } from '../src/ledger/layout.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
@@ -84,9 +84,8 @@ export const benchScale: RunBench = async ({ note, repeat }) =>
       if (growth !== undefined)
         note(atMost(`${what}: growth of a date's cost`, MOST_GROWTH, growth, (x) => x.toFixed(2)));
     }
-    const objects = await countObjects(store, [...lengths.keys()]);
     await store.close();
-    return describe(wide, long, objects);
+    return describe(wide, long);
   });
 
 /** Commands over a dataset, in the folder of jobs of all lengths. */
@@ -235,30 +234,6 @@ async function measureCommits(store: Store, datasets: readonly string[], sample:
   return costs;
 }
 
-interface Objects {
-  readonly count: number;
-  readonly metadataBytes: number;
-  readonly tableBytes: number;
-  readonly listMs: number;
-}
-
-async function countObjects(store: Store, datasets: readonly string[]): Promise<readonly Objects[]> {
-  const found: Objects[] = [];
-  for (const dataset of datasets) {
-    const began = performance.now();
-    let [count, metadataBytes, tableBytes] = [0, 0, 0];
-    for (const prefix of [`${dataset}/`, `_flowdrop/${dataset}/`]) {
-      for await (const { key, sizeBytes } of store.list(prefix)) {
-        count += 1;
-        if (key.startsWith(tablePrefix(dataset))) tableBytes += sizeBytes;
-        else if (key.startsWith('_flowdrop/')) metadataBytes += sizeBytes;
-      }
-    }
-    found.push({ count, metadataBytes, tableBytes, listMs: performance.now() - began });
-  }
-  return found;
-}
-
 /** Less says nothing about a date. */
 const LEAST_MS = 200;
 
@@ -270,7 +245,7 @@ function growthOf(costs: readonly Cost[]): number | undefined {
   return (whole - half) / 5 / ((half - first) / 4);
 }
 
-function describe(wide: readonly Line[], long: readonly Line[], objects: readonly Objects[]): string {
+function describe(wide: readonly Line[], long: readonly Line[]): string {
   const show = ({ ms, mb }: Cost) =>
     Number.isNaN(mb) ? `${ms.toFixed(0)} ms` : `${ms.toFixed(0)} ms, ${mb.toFixed(0)} MB`;
   const counts = SESSIONS.map((count) => right(`${formatCount(count)} dates`));
@@ -284,16 +259,6 @@ function describe(wide: readonly Line[], long: readonly Line[], objects: readonl
     formatTable(
       ['command', ...counts, right('growth')],
       long.map(({ what, costs }) => [what, ...costs.map(show), growthOf(costs)?.toFixed(2) ?? '']),
-    ),
-    'Objects of a dataset',
-    formatTable(
-      ['what', ...counts],
-      [
-        ['objects', ...objects.map(({ count }) => formatCount(count))],
-        ['manifests and conditions', ...objects.map(({ metadataBytes }) => formatBytes(metadataBytes))],
-        ['Iceberg table', ...objects.map(({ tableBytes }) => formatBytes(tableBytes))],
-        ['listing all of them', ...objects.map(({ listMs }) => `${listMs.toFixed(0)} ms`)],
-      ],
     ),
   ].join('\n\n');
 }
