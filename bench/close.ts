@@ -60,13 +60,10 @@ export const benchClose: RunBench = async ({ rows, repeat, note }) =>
       say(`  ${JSON.stringify(closed.at(-1))}`);
     }
     const out = join(folder, 'duckdb.parquet');
-    const scratch = join(folder, 'scratch');
     const ducks: number[] = [];
     for (let round = 1; round <= repeat; round += 1) {
       say(`close: DuckDB, ${round} of ${repeat}`);
-      await mkdir(scratch);
-      ducks.push((await runWay('duckdb', { pages, out, scratch })).wallMs / 1000);
-      await rm(scratch, { recursive: true, force: true });
+      ducks.push((await runWay('duckdb', { pages, out })).wallMs / 1000);
       say(`  ${ducks.at(-1)?.toFixed(1)} s`);
     }
     const headlineMs = await askHeadline(out);

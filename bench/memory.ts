@@ -3,7 +3,7 @@
  * measurement is a process of its own; the larger one takes the same pages several times with other ids, because fetching
  * 10 million rows takes longer than all benches together.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
@@ -41,11 +41,8 @@ async function measureMemory(
   for (let round = 1; round <= repeat; round += 1) {
     for (const copies of COPIES) {
       say(`memory: ${copies} x the pages, ${round} of ${repeat}`);
-      const scratch = join(folder, 'scratch');
       const out = join(folder, 'memory.parquet');
-      await mkdir(scratch);
-      const result = await runWay('flowdrop', { pages, out, scratch, copies });
-      await rm(scratch, { recursive: true, force: true });
+      const result = await runWay('flowdrop', { pages, out, copies });
       await rm(out, { force: true });
       results.get(copies)?.push(result);
       say(`  ${Math.round(result.peakBytes / MEBIBYTE)} MiB`);

@@ -3,7 +3,7 @@
  * behind a proxy that counts; a few columns, and all of them. What a contract costs depends on the row groups that its trades
  * lie in, so that one typical contract would say little: there are many.
  */
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { type AsyncBuffer, parquetMetadataAsync, parquetQuery } from 'hyparquet';
@@ -62,10 +62,8 @@ export const benchPoint: RunBench = async ({ rows, note }) => {
   return await withFolder(async (folder) => {
     const pages = join(folder, 'pages');
     const out = join(folder, 'drop.parquet');
-    const scratch = join(folder, 'scratch');
     await fetchPages(pages, rows);
-    await mkdir(scratch);
-    await runWay('flowdrop', { pages, out, scratch });
+    await runWay('flowdrop', { pages, out });
     return await measurePoints(out, server, note);
   });
 };

@@ -2,7 +2,7 @@
  * Page JSON -> sorted Parquet: our way beside its peers, on the same pages. The rounds alternate the ways, so that a
  * noisy minute hits all of them; every file is read back and must hold the same values in the same order.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
@@ -51,14 +51,11 @@ export const benchSeal: RunBench = async ({ rows, repeat, note }) =>
   });
 
 async function measure(folder: string, name: WayName): Promise<{ result: WayResult; content: Content }> {
-  const scratch = join(folder, 'scratch');
   const out = join(folder, `${name}.parquet`);
-  await mkdir(scratch);
   try {
-    const result = await runWay(name, { pages: join(folder, 'pages'), out, scratch });
+    const result = await runWay(name, { pages: join(folder, 'pages'), out });
     return { result, content: await readContent(out) };
   } finally {
-    await rm(scratch, { recursive: true, force: true });
     await rm(out, { force: true });
   }
 }

@@ -1,5 +1,6 @@
 /** One way from pages to Parquet, measured in a process of its own: what goes in, what comes out, and starting it. */
 import { runChild } from './bench.ts';
+import { withFolder } from './product.ts';
 
 export interface WayInput {
   /** Folder of the pages. */
@@ -32,7 +33,10 @@ export type WayName = (typeof WAYS)[number];
 const MAX_HEAP_MIB = 8192;
 
 /** @throws when the process fails; its stderr is in the message */
-export async function runWay(name: WayName, input: WayInput): Promise<WayResult> {
+export async function runWay(name: WayName, input: Omit<WayInput, 'scratch'>): Promise<WayResult> {
   const flags = [`--max-old-space-size=${MAX_HEAP_MIB}`];
-  return JSON.parse(await runChild('child.ts', [name, JSON.stringify(input)], flags)) as WayResult;
+  return await withFolder(async (scratch) => {
+    const args = [name, JSON.stringify({ ...input, scratch } satisfies WayInput)];
+    return JSON.parse(await runChild('child.ts', args, flags)) as WayResult;
+  });
 }

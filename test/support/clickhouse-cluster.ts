@@ -1,7 +1,6 @@
 /**
  * A real cluster for the tests: two shards of two replicas, each one of Debian's ClickHouse servers, and Debian's
- * ZooKeeper, all on loopback and in temporary folders. Each test file has one of its own and stops it. It shows
- * replication, `ON CLUSTER` and `Distributed`; Keeper and a network it does not.
+ * ZooKeeper. It shows replication, `ON CLUSTER` and `Distributed`; Keeper and a network it does not.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

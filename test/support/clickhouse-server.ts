@@ -1,7 +1,6 @@
 /**
- * A real ClickHouse server for the tests: Debian's, which `clickhouse-start.sh` installs (as root on Debian) and runs. It
- * is older than what flowdrop supports, and has its reader from `clickhouse-users.xml`. Each test file has one of its own, in a temporary
- * folder, on loopback, and stops it. Invariant: in CI there is no way without one.
+ * A real ClickHouse server for the tests: Debian's, which `clickhouse-start.sh` runs. It is older than what flowdrop
+ * supports, and has its reader from `clickhouse-users.xml`.
  */
 import type { ServerStart } from './external.ts';
 import { findFreePort, findObstacle, killServer, launchServer, startServer } from './server-process.ts';

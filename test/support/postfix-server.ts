@@ -1,8 +1,4 @@
-/**
- * A real mail server for the tests: Debian's postfix, which `postfix-start.sh` installs (as root on Debian) and runs. Each
- * test file has one of its own, in a temporary folder, on loopback, and stops it. Invariant: in CI there is no way without
- * one. What it accepts and refuses is said in the script.
- */
+/** A real mail server for the tests: Debian's postfix. What it accepts and refuses is said in `postfix-start.sh`. */
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

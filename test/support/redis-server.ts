@@ -1,7 +1,4 @@
-/**
- * A real Redis for the tests: Debian's, which `redis-start.sh` installs (as root on Debian) and runs. Each test file has
- * one of its own, in a temporary folder, on loopback, and stops it. Invariant: in CI there is no way without one.
- */
+/** A real Redis for the tests: Debian's, which `redis-start.sh` runs. */
 import type { ServerStart } from './external.ts';
 import { findFreePort, findObstacle, killServer, launchServer, readGreeting, startServer } from './server-process.ts';
 

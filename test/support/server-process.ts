@@ -1,4 +1,7 @@
-/** What the tests' own servers have in common: a free port on loopback, a start, and an end without ceremony. */
+/**
+ * What the tests' own servers have in common: a free port on loopback, a start, and an end without ceremony. Each test file
+ * has servers of its own. Their scripts install what is missing, as root on Debian.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { access, mkdtemp, rm } from 'node:fs/promises';
