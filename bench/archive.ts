@@ -1,27 +1,21 @@
 /**
  * A year of sealed sessions, and twelve questions that a desk asks it: flowdrop beside DuckDB and Polars over the same
- * files. An answer's time counts only when all readers gave the same answer. Warm, cold, and over a store that is 50 ms
- * away, where bytes and requests are counted.
+ * files, warm and cold. An answer's time counts only when all readers gave the same answer.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { formatTable } from '../src/cli/terminal/text.ts';
-import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
+import { formatBytes, formatCount } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import { quoteString } from '../src/engine/literal.ts';
 import { dropKey } from '../src/ledger/layout.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
-import { openS3Store } from '../src/store/s3.ts';
-import { readS3Access } from '../src/store/s3-client.ts';
 import { findPython } from '../test/support/python.ts';
-import { useS3Credentials } from '../test/support/s3-server.ts';
 import { type ArchiveQuestion, listQuestions, type QuestionScope } from './support/archive-questions.ts';
 import {
   type AnswerRow,
   type ArchiveReader,
-  describeFiles,
-  describeObjects,
   openFlowdropReader,
   openPeer,
   type Peer,
@@ -30,37 +24,15 @@ import {
 } from './support/archive-readers.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { atMost, type NoteGoal } from './support/goal.ts';
-import { startSlowStore } from './support/slow-store.ts';
 import { makeYear, YEAR_DATASET, type Year } from './support/year.ts';
 
 /** Against the fastest peer: the median question, and the worst. */
 const REACH_MEDIAN = 1;
 const REACH_WORST = 2;
-/** Bytes read by a question about one symbol and month, of the year's. */
-const REACH_SHARE = 0.03;
-const LATENCY_MS = 50;
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
 /** The contract whose history is asked lives on for so many days. */
 const CONTRACT_DAYS = 30;
-
-export const benchArchive: RunBench = async ({ rows, sessions, repeat, note }) => {
-  const year = await makeYear({ sessions, rows });
-  const { path, isMissing } = findPython();
-  const python = isMissing ? undefined : path;
-  const peers: readonly Peer[] = [
-    { engine: 'duckdb', python },
-    ...(python === undefined ? [] : [{ engine: 'polars' as const, python }]),
-  ];
-  return await measureArchive(year, { repeat, note, peers });
-};
-
-interface MeasureOptions {
-  /** Rounds that count; each reader has answered once before. */
-  readonly repeat: number;
-  readonly note: NoteGoal;
-  readonly peers: readonly Peer[];
-}
 
 interface Taken extends ProcessUse {
   readonly ms: number;
@@ -69,7 +41,14 @@ interface Taken extends ProcessUse {
 /** By question and reader, flowdrop first: what each answer took. */
 type Times = ReadonlyMap<ArchiveQuestion, readonly (readonly Taken[])[]>;
 
-async function measureArchive(year: Year, { repeat, note, peers }: MeasureOptions): Promise<string> {
+export const benchArchive: RunBench = async ({ rows: most, sessions, repeat, note }) => {
+  const year = await makeYear({ sessions, rows: most });
+  const { path, isMissing } = findPython();
+  const python = isMissing ? undefined : path;
+  const peers: readonly Peer[] = [
+    { engine: 'duckdb', python },
+    ...(python === undefined ? [] : [{ engine: 'polars' as const, python }]),
+  ];
   const rows = formatCount(year.sessions * year.rows);
   const questions = listQuestions(await chooseScope(year));
   const local = await withReaders(year, peers, async (readers) => {
@@ -93,9 +72,8 @@ async function measureArchive(year: Year, { repeat, note, peers }: MeasureOption
   return [
     `A year of ${formatCount(year.sessions)} sessions, ${rows} rows, ${formatBytes(year.sizeBytes)}: all answers equal`,
     ...local,
-    await measureStore(year, questions, peers, note),
   ].join('\n\n');
-}
+};
 
 /**
  * Asks every reader every question once. @returns the questions that had rows
@@ -120,11 +98,10 @@ async function withReaders<T>(
   act: (readers: readonly ArchiveReader[]) => Promise<T>,
 ): Promise<T> {
   const store = await openDirectoryStore(year.folder);
-  const place = { store, location: year.folder, access: { kind: 'directory' as const, path: year.folder } };
   const readers: ArchiveReader[] = [];
   try {
-    readers.push(await openFlowdropReader(place, year.dates.at(-1) ?? ''));
-    for (const peer of peers) readers.push(await openPeer(peer, describeFiles(year.folder)));
+    readers.push(await openFlowdropReader(year, store));
+    for (const peer of peers) readers.push(await openPeer(peer, year.folder));
     return await act(readers);
   } finally {
     for (const reader of readers) await reader.close();
@@ -253,9 +230,7 @@ function ratioOf([own = [], ...peers]: readonly (readonly Taken[])[], measure: M
 }
 
 function describeTimes(title: string, names: readonly string[], times: Times, measure: Measure = 'ms'): string {
-  const right = 'right' as const;
   const format = measure === 'bytes' ? formatBytes : formatMs;
-  const titles = [...names, 'ratio'].map((name) => ({ title: name, align: right }));
   const lines = [...times].map(([{ name }, taken]) => [
     name,
     ...taken.map((each) => format(medianOf(each, measure))),
@@ -263,75 +238,9 @@ function describeTimes(title: string, names: readonly string[], times: Times, me
   ]);
   const middle = median([...times.values()].map((taken) => ratioOf(taken, measure)));
   const last = ['median', ...names.map(() => ''), formatRatio(middle)];
-  return [title, '', formatTable([{ title: 'question' }, ...titles], [...lines, last])].join('\n');
+  return [title, '', formatTable(['question', ...[...names, 'ratio'].map(right)], [...lines, last])].join('\n');
 }
 
 function formatMs(ms: number | undefined): string {
   return ms === undefined ? '' : ms.toFixed(ms < 10 ? 1 : 0);
-}
-
-/** Each question once by each reader that can read the store, opened for it alone: nothing is known of the files. */
-async function measureStore(
-  year: Year,
-  questions: readonly ArchiveQuestion[],
-  peers: readonly Peer[],
-  note: NoteGoal,
-): Promise<string> {
-  const store = await startSlowStore(year.folder, LATENCY_MS);
-  const credentials = { accessKeyId: 'bench', secretAccessKey: 'bench-secret' };
-  const region = 'us-east-1';
-  const server = { ...credentials, region, endpoint: store.endpoint, bucket: store.bucket, pathStyle: true };
-  useS3Credentials(server);
-  const options = { bucket: store.bucket, prefix: '', region, pathStyle: true, endpoint: store.endpoint };
-  const own = await openS3Store(options);
-  try {
-    const place = { store: own, access: await readS3Access(options), location: `s3://${store.bucket}` };
-    const openers = [
-      () => openFlowdropReader(place, year.dates.at(-1) ?? ''),
-      // DuckDB's own S3 client is an extension that has to be downloaded.
-      ...peers
-        .filter(({ engine, python }) => engine === 'polars' && python !== undefined)
-        .map((peer) => () => openPeer(peer, describeObjects(server))),
-    ];
-    const lines: string[][] = [];
-    for (const question of questions) {
-      let expected: readonly AnswerRow[] | undefined;
-      for (const open of openers) {
-        const before = { requests: store.requests, bytes: store.bytes };
-        const reader = await open();
-        const opened = { requests: store.requests, bytes: store.bytes };
-        try {
-          const { ms, rows } = await reader.ask(question);
-          expected ??= rows;
-          assertEqual(question, reader, rows, expected);
-          const share = (store.bytes - opened.bytes) / year.sizeBytes;
-          lines.push([
-            question.name,
-            reader.name,
-            formatMs(ms),
-            formatCount(store.requests - opened.requests),
-            formatCount(opened.requests - before.requests),
-            formatBytes(store.bytes - opened.bytes),
-            formatPercent(share, 2),
-          ]);
-          say(`archive: store, ${lines.at(-1)?.join(', ')}`);
-          if (question.isNarrow && reader.name === 'flowdrop')
-            note(
-              atMost(`archive: bytes of "${question.name}"`, REACH_SHARE, share, (value) => formatPercent(value, 2)),
-            );
-        } finally {
-          await reader.close();
-        }
-      }
-    }
-    const titles = ['question', 'reader', 'ms', 'requests', 'to open', 'bytes', 'of the year'];
-    const columns = titles.map((title, index) => ({
-      title,
-      align: index < 2 ? ('left' as const) : ('right' as const),
-    }));
-    return [`Over a store whose every answer takes ${LATENCY_MS} ms`, '', formatTable(columns, lines)].join('\n');
-  } finally {
-    await own.close();
-    await store.close();
-  }
 }

@@ -6,15 +6,15 @@
 import { readFileSync } from 'node:fs';
 import { cp, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { sessionCloseSecond } from '../src/calendar/session.ts';
 import { parseWallClock } from '../src/calendar/wall-clock.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
+import { openDuckDb } from '../test/support/drop.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
 import { fetchPagesFrom } from './support/pages.ts';
-import { KEY, REQUESTS_PER_SECOND, runJson, withFolder, withServiceOn } from './support/product.ts';
+import { runJson, withFolder, withServiceOn, workerEnv } from './support/product.ts';
 import { runWay } from './support/way.ts';
 
 /** Seconds from the release of the last row to the mail, at 7 million rows on 2 cores. */
@@ -60,13 +60,10 @@ export const benchClose: RunBench = async ({ rows, repeat, note }) =>
       say(`  ${JSON.stringify(closed.at(-1))}`);
     }
     const out = join(folder, 'duckdb.parquet');
-    const scratch = join(folder, 'scratch');
     const ducks: number[] = [];
     for (let round = 1; round <= repeat; round += 1) {
       say(`close: DuckDB, ${round} of ${repeat}`);
-      await mkdir(scratch);
-      ducks.push((await runWay('duckdb', { pages, out, scratch })).wallMs / 1000);
-      await rm(scratch, { recursive: true, force: true });
+      ducks.push((await runWay('duckdb', { pages, out })).wallMs / 1000);
       say(`  ${ducks.at(-1)?.toFixed(1)} s`);
     }
     const headlineMs = await askHeadline(out);
@@ -78,6 +75,8 @@ export const benchClose: RunBench = async ({ rows, repeat, note }) =>
     note(atMost(beside, conversion, seconds, (s) => `${s.toFixed(1)} s`));
     return describe(rows, closed, [conversion, conversion + headlineMs / 1000]);
   });
+
+const envOf = (url: string) => ({ ...workerEnv(url), FLOWDROP_CLOCK: 'source' });
 
 interface Staged {
   /** Working folder of the worker. */
@@ -100,7 +99,7 @@ async function stage(folder: string, data: string, { rows, closeMs }: Session): 
   // All rows are visible, and the date may not be sealed yet.
   const asOf = new Date(closeMs + DELAY_MS + 1_000).toISOString();
   const stageAll = async ({ url }: { readonly url: string }) => {
-    const staged = (await runJson(cwd, ['run', 'nightly.yaml', '--stage'], environmentOf(url))) as { rows: number };
+    const staged = (await runJson(cwd, ['run', 'nightly.yaml', '--stage'], envOf(url))) as { rows: number };
     say(`  staged ${formatCount(staged.rows)} rows`);
     return Number(new URL(url).port);
   };
@@ -130,7 +129,7 @@ async function measure(cwd: string, url: string): Promise<Closed> {
     if (detail !== undefined && line['phase'] !== detail && line['step'] !== detail) return;
     ends.push((performance.now() - started) / 1000);
   };
-  const env = { ...environmentOf(url), FLOWDROP_LOG_LEVEL: 'debug' };
+  const env = { ...envOf(url), FLOWDROP_LOG_LEVEL: 'debug' };
   const result = (await runJson(cwd, ['run', 'nightly.yaml'], env, onLine)) as { requests: number };
   const mails = await readdir(join(cwd, 'out', 'mail'));
   if (ends.length !== STEPS.length || mails.length === 0) throw new Error(`only ${ends.length} steps were seen`);
@@ -148,15 +147,6 @@ function readPeakMib(cwd: string): number {
   } catch {
     return 0;
   }
-}
-
-function environmentOf(url: string): Readonly<Record<string, string>> {
-  return {
-    FLOWDROP_API_URL: url,
-    FLOWDROP_API_KEY: KEY,
-    FLOWDROP_CLOCK: 'source',
-    FLOWDROP_REQUESTS_PER_SECOND: String(REQUESTS_PER_SECOND),
-  };
 }
 
 async function writeJobFile(cwd: string): Promise<void> {
@@ -178,33 +168,30 @@ reports:
 
 /** Premium by side and sentiment, the most traded symbols: what the head of the report says. @returns milliseconds */
 async function askHeadline(path: string): Promise<number> {
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
+  const { query, close } = await openDuckDb();
   const started = performance.now();
   const source = `read_parquet('${path}')`;
   const sums = "count(*), sum(premium), sum(size), sum(premium) FILTER (put_call = 'CALL')";
-  await connection.runAndReadAll(`SELECT ${sums}, sum(premium) FILTER (sentiment = 'BULLISH') FROM ${source}`);
-  await connection.runAndReadAll(
-    `SELECT symbol, sum(premium) AS premium FROM ${source} GROUP BY symbol ORDER BY premium DESC LIMIT 20`,
-  );
+  await query(`SELECT ${sums}, sum(premium) FILTER (sentiment = 'BULLISH') FROM ${source}`);
+  await query(`SELECT symbol, sum(premium) AS premium FROM ${source} GROUP BY symbol ORDER BY premium DESC LIMIT 20`);
   const ms = performance.now() - started;
-  connection.closeSync();
-  instance.closeSync();
+  close();
   return ms;
 }
 
 function describe(rows: number, closed: readonly Closed[], duck: readonly [number, number]): string {
-  const right = 'right' as const;
   const seconds = (value: number) => `${value.toFixed(1)} s`;
   const at = (step: number) => median(closed.map(({ steps }) => steps[step] ?? Number.NaN));
   const whole = median(closed.map((one) => one.seconds));
-  const columns = [{ title: 'step' }, { title: 'seconds', align: right }, { title: 'share', align: right }];
   const lines = STEPS.map(([step], index) => [step, seconds(at(index)), `${((at(index) / whole) * 100).toFixed(0)} %`]);
   const [first] = closed;
   return [
     `From the last page to the mail: ${formatCount(rows)} rows staged while the session ran (medians of ${closed.length})`,
     '',
-    formatTable(columns, [...lines, ['to the mail handed over', seconds(whole), '100 %']]),
+    formatTable(
+      ['step', right('seconds'), right('share')],
+      [...lines, ['to the mail handed over', seconds(whole), '100 %']],
+    ),
     '',
     `${first?.left ?? 0} pages were left to fetch, ${first?.requests ?? 0} requests in all after the close; the process's start is included.`,
     `Memory of the worker's process: ${formatCount(Math.max(...closed.map(({ peakMib }) => peakMib)))} MiB at most.`,

@@ -6,14 +6,14 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import type { JobsDocument } from '../src/daemon/shapes.ts';
 import { conditionKey, dropKey, manifestKey } from '../src/ledger/layout.ts';
 import { openJobState } from '../src/state/job-state.ts';
 import { RunHistory } from '../src/state/run-history.ts';
-import type { RunRecord } from '../src/state/run-record.ts';
 import { type DaemonProcess, startDaemon, waitFor } from '../test/support/daemon.ts';
 import { readResidentMb } from '../test/support/processes.ts';
+import { createRunRecord } from '../test/support/run-record.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
 import { withFolder } from './support/product.ts';
@@ -60,7 +60,7 @@ export const benchDaemon: RunBench = async ({ note }) =>
         `An idle daemon with ${JOBS} jobs, ${SESSIONS} dates and ${REMEMBERED_RUNS} remembered runs each (resident memory of its process)`,
         '',
         formatTable(
-          [{ title: 'after' }, { title: 'memory', align: 'right' as const }],
+          ['after', right('memory')],
           [
             ['start', megabytes(started)],
             ['every status was read', megabytes(read)],
@@ -69,7 +69,7 @@ export const benchDaemon: RunBench = async ({ note }) =>
         ),
         '',
         formatTable(
-          [{ title: 'page' }, { title: 'median', align: 'right' as const }],
+          ['page', right('median')],
           [...pages].map(([path, ms]) => [path, milliseconds(ms)]),
         ),
       ].join('\n');
@@ -104,20 +104,17 @@ async function makeJob(folder: string, name: string, sessions: readonly string[]
   await writeFile(join(folder, `${name}.yaml`), `name: ${name}\nsource:\n  api: historical\n${drop}\n${schedule}\n`);
   const state = join(folder, 'state');
   const { runs } = openJobState(state, name);
-  const none = { requests: 480, retries: 0, rate_limited: 0, splits: 2, bytes: 900_000_000 };
   await mkdir(runs.records, { recursive: true });
   const history = new RunHistory(state, name);
   const remember = async (date: string, time: string) => {
     const at = `${date}T${time}Z`;
     const id = `${at.replace(/[-:]|\.\d+/g, '')}-000000`;
-    const record: RunRecord = {
-      ...{ id, run_id: id, job: name, command: 'run', args: ['run', name], reason: 'scheduled' },
-      ...{ process: { pid: 1, started: '1' }, started_at: at, updated_at: at, finished_at: at, outcome: 'done' },
-      ...{ error: null, progress: null, planned_pages: 465, pages: 467, rows: 7_000_000, ...none },
+    const record = createRunRecord({
+      ...{ id, run_id: id, job: name, args: ['run', name], started_at: at, updated_at: at, finished_at: at },
+      ...{ planned_pages: 465, pages: 467, rows: 7_000_000, requests: 480, splits: 2, bytes: 900_000_000 },
       dates: [{ date, status: 'sealed', rows: 7_000_000, requests: 471, revision: 1 }],
-      has_open: false,
       reports: [{ report: 'flow', date, sent: 2, unsent: 0 }],
-    };
+    });
     await history.write(record);
   };
   for (const date of sessions.slice(1 - REMEMBERED_RUNS)) await remember(date, '23:00:00.000');

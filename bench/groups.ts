@@ -5,13 +5,13 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
 import { listClosedSessions } from '../src/service/generate/generate.ts';
 import type { RunResult } from '../src/state/run-result.ts';
 import { type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
-import { KEY, REQUESTS_PER_SECOND, runJson, withFolder, withService } from './support/product.ts';
+import { runJson, withFolder, withService, workerEnv } from './support/product.ts';
 
 /** Rows of a session: enough for about ten pages of contracts. */
 const ROWS = 100_000;
@@ -46,20 +46,11 @@ export const benchGroups: RunBench = async ({ note }) => {
   const what = `chain of ${CHAIN_SYMBOL}, limit ${CHAIN_LIMIT}`;
   const options = ['--chain-limit', String(CHAIN_LIMIT)];
   lines.push(...(await measure(what, options, CHAIN_LIMIT, CHAIN_JOB, REACH.first, REACH.later, note)));
-  const right = 'right' as const;
-  const columns = [
-    { title: 'what' },
-    { title: 'date' },
-    { title: 'groups', align: right },
-    { title: 'fewest', align: right },
-    { title: 'used', align: right },
-    { title: 'ratio', align: right },
-  ];
   return [
     `Requests of a date with more groups than an answer: ${formatCount(ROWS)} trades a session, counts and recounts included`,
     '',
     formatTable(
-      columns,
+      ['what', 'date', ...['groups', 'fewest', 'used', 'ratio'].map(right)],
       lines.map(({ what: of, night, groups, fewest, used }) => [
         ...[of, night, formatCount(groups), formatCount(fewest), formatCount(used)],
         (used / fewest).toFixed(2),
@@ -83,16 +74,10 @@ async function measure(
     async ({ url }) =>
       await withFolder(async (cwd) => {
         await writeFile(join(cwd, 'groups.yaml'), job);
-        const env = {
-          FLOWDROP_API_URL: url,
-          FLOWDROP_API_KEY: KEY,
-          FLOWDROP_REQUESTS_PER_SECOND: String(REQUESTS_PER_SECOND),
-          FLOWDROP_LOG_LEVEL: 'warn',
-        };
         const lines: Line[] = [];
         for (const [index, date] of listClosedSessions(Date.now(), SESSIONS).entries()) {
           const dates = ['--from', date, '--to', date];
-          const run = (await runJson(cwd, ['backfill', 'groups.yaml', ...dates], env)) as RunResult;
+          const run = (await runJson(cwd, ['backfill', 'groups.yaml', ...dates], workerEnv(url))) as RunResult;
           const groups = run.dates[0]?.rows ?? 0;
           const fewest = Math.ceil(groups / limit);
           const night = index === 0 ? 'first' : 'next';

@@ -4,16 +4,14 @@
  * one file that knows nothing of the others; what they measure runs in processes of its own. One that fails does not take
  * the others' tables with it: the exit code is 1 then.
  */
-
 import { parseArgs } from 'node:util';
-import { EXPORT_PARTS, optionsOf } from './export.ts';
+import { parseCount } from '../test/support/program.ts';
 import { type BenchOptions, DEFAULT_OPTIONS, type RunBench } from './support/bench.ts';
 import { formatGoals, type Goal } from './support/goal.ts';
 import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   archive: async () => (await import('./archive.ts')).benchArchive,
-  audit: async () => (await import('./audit.ts')).benchAudit,
   groups: async () => (await import('./groups.ts')).benchGroups,
   close: async () => (await import('./close.ts')).benchClose,
   daemon: async () => (await import('./daemon.ts')).benchDaemon,
@@ -26,14 +24,12 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   scale: async () => (await import('./scale.ts')).benchScale,
   seal: async () => (await import('./seal.ts')).benchSeal,
   service: async () => (await import('./service.ts')).benchService,
-  settings: async () => (await import('./settings.ts')).benchSettings,
   table: async () => (await import('./table.ts')).benchTable,
 };
 
 /** Rows of a session where `--rows` is not given: a real one has about 7 million, which takes long to make. */
 const ROWS: Readonly<Record<string, number>> = {
   archive: 400_000,
-  audit: 3_000_000,
   close: 7_000_000,
   point: 4_000_000,
   report: 7_000_000,
@@ -49,21 +45,21 @@ const { values, positionals } = parseArgs({
     repeat: { type: 'string' },
   },
 });
-const given = values.rows === undefined ? undefined : parseCount('--rows', values.rows);
 const goals: Goal[] = [];
-const options: BenchOptions = {
-  ...DEFAULT_OPTIONS,
-  ...(values.repeat === undefined ? {} : { repeat: parseCount('--repeat', values.repeat) }),
-  ...(values.sessions === undefined ? {} : { sessions: parseCount('--sessions', values.sessions) }),
-  ...(values.pages === undefined ? {} : { pages: parseCount('--pages', values.pages) }),
-  note: (goal) => goals.push(goal),
-};
+const given = Object.entries(values).map(([name, text]) => [name, parseCount(`--${name}`, text)]);
+const options: BenchOptions = { ...DEFAULT_OPTIONS, note: (goal) => goals.push(goal) };
 
+const work = (positionals.length > 0 ? positionals : Object.keys(BENCHES)).map((name) => {
+  const load = BENCHES[name];
+  if (load) return { name, load };
+  throw new Error(`there is no bench "${name}"; there are ${Object.keys(BENCHES).join(', ')}`);
+});
 process.stdout.write(`${describeMachine()}\n`);
-for (const { name, load, ...rest } of listWork(positionals.length > 0 ? positionals : Object.keys(BENCHES))) {
+for (const { name, load } of work) {
   try {
     const bench = await load();
-    process.stdout.write(`\n${await bench(rest.options)}\n`);
+    const own = { ...options, rows: ROWS[name] ?? options.rows, ...Object.fromEntries(given) };
+    process.stdout.write(`\n${await bench(own)}\n`);
   } catch (error) {
     // Some benches take most of an hour: what was measured before stays told.
     process.exitCode = 1;
@@ -72,29 +68,3 @@ for (const { name, load, ...rest } of listWork(positionals.length > 0 ? position
   }
 }
 if (goals.length > 0) process.stdout.write(`\n${formatGoals(goals)}\n`);
-
-/** What is to be run, in order; `export` is made of others. */
-function listWork(names: readonly string[]) {
-  return names.flatMap((name) => {
-    if (name === 'export') {
-      return EXPORT_PARTS.map((part) => ({
-        name: part.name,
-        load: loaderOf(part.name),
-        options: optionsOf(part, options, given),
-      }));
-    }
-    return [{ name, load: loaderOf(name), options: { ...options, rows: given ?? ROWS[name] ?? options.rows } }];
-  });
-}
-
-function loaderOf(name: string): () => Promise<RunBench> {
-  const load = BENCHES[name];
-  if (load) return load;
-  throw new Error(`there is no bench "${name}"; there are export, ${Object.keys(BENCHES).join(', ')}`);
-}
-
-function parseCount(flag: string, text: string): number {
-  const count = Number(text);
-  if (Number.isInteger(count) && count > 0) return count;
-  throw new Error(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
-}

@@ -3,9 +3,9 @@
  * measurement is a process of its own; the larger one takes the same pages several times with other ids, because fetching
  * 10 million rows takes longer than all benches together.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
@@ -32,7 +32,7 @@ export const benchMemory: RunBench = async ({ rows, repeat, note }) =>
   });
 
 /** Results by copies. */
-export async function measureMemory(
+async function measureMemory(
   pages: string,
   folder: string,
   repeat: number,
@@ -41,11 +41,8 @@ export async function measureMemory(
   for (let round = 1; round <= repeat; round += 1) {
     for (const copies of COPIES) {
       say(`memory: ${copies} x the pages, ${round} of ${repeat}`);
-      const scratch = join(folder, 'scratch');
       const out = join(folder, 'memory.parquet');
-      await mkdir(scratch);
-      const result = await runWay('flowdrop', { pages, out, scratch, copies });
-      await rm(scratch, { recursive: true, force: true });
+      const result = await runWay('flowdrop', { pages, out, copies });
       await rm(out, { force: true });
       results.get(copies)?.push(result);
       say(`  ${Math.round(result.peakBytes / MEBIBYTE)} MiB`);
@@ -62,9 +59,8 @@ function formatMebibytes(sizeBytes: number): string {
   return `${formatCount(Math.round(sizeBytes / MEBIBYTE))} MiB`;
 }
 
-export function describeMemory(rows: number, results: ReadonlyMap<number, readonly WayResult[]>): string {
+function describeMemory(rows: number, results: ReadonlyMap<number, readonly WayResult[]>): string {
   const peak = (copies: number) => peakOf(results, copies);
-  const right = 'right' as const;
   const lines = COPIES.map((copies) => {
     const found = results.get(copies) ?? [];
     const wallMs = median(found.map((result) => result.wallMs));
@@ -82,18 +78,7 @@ export function describeMemory(rows: number, results: ReadonlyMap<number, readon
   return [
     'Peak memory of the whole process (Node, engine and all), page JSON to verified Parquet (medians)',
     '',
-    formatTable(
-      [
-        { title: 'rows', align: right },
-        { title: 'runs', align: right },
-        { title: 'peak memory', align: right },
-        { title: 'ratio', align: right },
-        { title: 'rows/s', align: right },
-        { title: 'CPU s a million', align: right },
-        { title: 'file', align: right },
-      ],
-      lines,
-    ),
+    formatTable(['rows', 'runs', 'peak memory', 'ratio', 'rows/s', 'CPU s a million', 'file'].map(right), lines),
     '',
     'reach: ratio 1.25, peak memory 1,024 MiB. The larger one has the same rows several times, with other ids.',
   ].join('\n');

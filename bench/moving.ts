@@ -4,21 +4,19 @@
  * by time and by symbol. Beside each run stands the same without trouble. What was sealed is compared with the source as
  * it is in the end, value by value, by a reader that knows nothing of the product.
  */
-
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
-import { TRADE_COLUMNS } from '../src/api-contract/trade.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatCount } from '../src/core/units.ts';
 import { dropKey, manifestKey } from '../src/ledger/layout.ts';
 import type { Manifest } from '../src/ledger/manifest.ts';
+import { readServedRows } from '../test/chaos/source.ts';
 import { openTruth } from '../test/chaos/truth.ts';
-import { flowdrop, KEY, startService, type TestService } from '../test/support/flowdrop.ts';
+import { flowdrop, startService, type TestService } from '../test/support/flowdrop.ts';
 import { writeJob } from '../test/support/jobs.ts';
 import { createRandom } from '../test/support/random.ts';
-import { type RunBench, say } from './support/bench.ts';
+import { PAGE_ROWS, type RunBench, say } from './support/bench.ts';
 import type { Goal } from './support/goal.ts';
 import { type Asked, type IsMoment, startMovingSource } from './support/moving-source.ts';
 import { withFolder } from './support/product.ts';
@@ -199,31 +197,13 @@ function moveRows(all: readonly Row[], { moved, move }: Case): Rows {
   }
 }
 
-/** A generated session, read from its service page by page, by id. */
+/** A generated session, by id. */
 async function generateRows(count: number): Promise<readonly Row[]> {
   say(`moving: generating ${formatCount(count)} rows ...`);
-  const service = await startService([
-    ...SERVICE_OPTIONS,
-    ...['--generate', '1', '--generate-rows', String(count), '--seed', String(SEED)],
-  ]);
+  const generated = ['--generate', '1', '--generate-rows', String(count), '--seed', String(SEED)];
+  const service = await startService([...SERVICE_OPTIONS, ...generated]);
   try {
-    const names = TRADE_COLUMNS.map(({ name }) => name).join(', ');
-    const rows: Row[] = [];
-    for (let page = await ask(''); page.length > 0; page = await ask(String(page.at(-1)?.['id']))) rows.push(...page);
-    if (rows.length !== count) throw new Error(`${rows.length} rows were read of ${count}`);
-    return rows;
-
-    async function ask(last: string): Promise<readonly Row[]> {
-      const sql = `SELECT ${names} FROM RawOptionTrades WHERE date = '${DATE}' AND id > '${last}' ORDER BY id LIMIT 10000`;
-      const response = await fetch(`${service.url}${HISTORICAL_PATH}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ api_key: KEY, sql }),
-      });
-      const { data } = (await response.json()) as { readonly data?: readonly Row[] };
-      if (data === undefined) throw new Error(`the service answered ${response.status}`);
-      return data;
-    }
+    return await readServedRows(service, DATE, PAGE_ROWS);
   } finally {
     await service.stop();
   }
@@ -250,84 +230,44 @@ function countOthers({ asked }: Outcome): number {
   return asked.filter(({ kind }) => kind !== 'count').length;
 }
 
-function isSealedRight({ troubled, atSource }: Line): boolean {
-  const { code, manifest, differences, movedAt } = troubled;
-  return (
-    code === 0 &&
-    movedAt !== undefined &&
-    manifest?.condition === 'available' &&
-    manifest.rows === atSource &&
-    differences.length === 0
-  );
+/** What is wrong with what was sealed, if anything is. */
+function findFault({ troubled, atSource }: Line): string | undefined {
+  const { code, manifest, differences, movedAt, reason } = troubled;
+  if (code !== 0 || manifest === undefined) return `not sealed: ${reason}`;
+  if (movedAt === undefined) return 'no row moved';
+  if (manifest.condition !== 'available') return manifest.condition;
+  if (manifest.rows !== atSource) return `${manifest.rows} rows of ${atSource}`;
+  return differences.length === 0 ? undefined : differences.join('; ');
 }
 
 function goalOf(line: Line): Goal {
   const { order, api, of, rowLimit } = line;
   const most = REQUESTS_A_WINDOW * touchedOf(line);
   const size = `${formatCount(of.moved)} of ${formatCount(of.rows)}, ${formatCount(rowLimit)} a page`;
+  const fault = findFault(line);
   return {
     what: `rows ${of.name} (${size}), by ${order}, ${api}: sealed right by one run, requests more`,
     reach: `<= ${most}`,
-    measured: isSealedRight(line) ? String(extraOf(line)) : 'not sealed right',
-    holds: isSealedRight(line) && extraOf(line) <= most,
+    measured: fault ?? String(extraOf(line)),
+    holds: fault === undefined && extraOf(line) <= most,
   };
 }
 
 function describe(lines: readonly Line[]): string {
-  const right = 'right' as const;
-  const columns = [
-    { title: 'a page', align: right },
-    { title: 'table by' },
-    { title: 'entry point' },
-    { title: 'rows', align: right },
-    { title: 'that move', align: right },
-    { title: '' },
-    { title: 'windows', align: right },
-    { title: 'quiet day', align: right },
-    { title: 'with the trouble', align: right },
-    { title: 'counts', align: right },
-    { title: 'more', align: right },
-    { title: 'allowed', align: right },
-    { title: 'one run' },
-    { title: 'condition' },
-    { title: 'sealed', align: right },
-    { title: 'at the source', align: right },
-    { title: 'same' },
-  ];
-  const cells = lines.map((line) => {
-    const { order, api, rowLimit, of, quiet, troubled, atSource } = line;
-    const { manifest, differences, reason } = troubled;
-    return [
-      formatCount(rowLimit),
-      order,
-      api,
-      formatCount(of.rows),
-      formatCount(of.moved),
-      of.name,
-      formatCount(quiet.manifest?.windows.length ?? 0),
-      formatCount(quiet.asked.length),
-      formatCount(troubled.asked.length),
-      `${countCounts(quiet)} / ${countCounts(troubled)}`,
-      formatCount(extraOf(line)),
-      formatCount(REQUESTS_A_WINDOW * touchedOf(line)),
-      troubled.code === 0 ? 'yes' : `NO: ${reason}`,
-      manifest?.condition ?? 'not sealed',
-      manifest === undefined ? '' : formatCount(manifest.rows),
-      formatCount(atSource),
-      manifest === undefined ? '' : differences.length === 0 ? 'yes' : `NO: ${differences.join('; ')}`,
-    ];
-  });
+  const columns = ['rows that move', ...['windows', 'quiet day', 'with the trouble', 'more'].map(right)];
+  const cells = lines.map((line) => [
+    goalOf(line).what.replace(/: .*/, ''),
+    formatCount(line.quiet.manifest?.windows.length ?? 0),
+    formatCount(line.quiet.asked.length),
+    formatCount(line.troubled.asked.length),
+    formatCount(extraOf(line)),
+  ]);
   return [
     'Rows that move while a date is fetched, an empty state each time',
     '',
     formatTable(columns, cells),
     '',
-    'quiet day, with the trouble: all requests. counts: of whole dates, on a quiet day and with the trouble. more: the other',
-    'requests beyond those of a quiet day; allowed: two for each window that rows can have moved in. same: ids and all values.',
+    'quiet day, with the trouble: all requests. more: the other requests beyond those of a quiet day, without counts of whole dates.',
     'Where the table is ordered by symbol, a query may read 2/7 of the rows, so that it is counted and fetched along the symbols.',
   ].join('\n');
-}
-
-function countCounts({ asked }: Outcome): number {
-  return asked.filter(({ kind }) => kind === 'count').length;
 }

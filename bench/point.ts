@@ -1,17 +1,14 @@
 /**
  * What a point query on a drop reads: bytes over the wire against the size of the object, which lies in a real S3 server
- * behind a proxy that counts. Typical contracts and the one with most trades; a few columns and all of them. What a contract
- * costs depends on the row groups that its trades lie in, so that one typical contract would say little: there are many.
+ * behind a proxy that counts; a few columns, and all of them. What a contract costs depends on the row groups that its trades
+ * lie in, so that one typical contract would say little: there are many.
  */
-import { execFile } from 'node:child_process';
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { type AsyncBuffer, asyncBufferFromFile, parquetMetadataAsync, parquetQuery } from 'hyparquet';
+import { type AsyncBuffer, parquetMetadataAsync, parquetQuery } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { Engine } from '../src/engine/engine.ts';
@@ -19,12 +16,11 @@ import { quoteString } from '../src/engine/literal.ts';
 import { openS3Store } from '../src/store/s3.ts';
 import { createS3Client } from '../src/store/s3-client.ts';
 import { type S3Server, startS3, useS3Credentials } from '../test/support/s3-server.ts';
-import { median, type RunBench, say } from './support/bench.ts';
-import { startCountingProxy } from './support/counting-proxy.ts';
+import { startTcpProxy } from '../test/support/tcp-proxy.ts';
+import { median, type RunBench, runChild, say } from './support/bench.ts';
 import { atMost, type NoteGoal } from './support/goal.ts';
 import { fetchPages } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
-import { computeRowGroupCost, describeRowGroupCost } from './support/row-group-cost.ts';
 import { runWay } from './support/way.ts';
 
 const KEY = 'bench/point/trades.parquet';
@@ -35,7 +31,6 @@ const FEW_COLUMNS = ['time', 'price', 'size'] as const;
 const TYPICAL_CONTRACTS = 101;
 /** Trades of a typical contract. One trade is always in one row group; many are where most rows are, not most contracts. */
 const TYPICAL_TRADES = [2, 50] as const;
-const MAX_OUTPUT_BYTES = 1 << 26;
 /** What was learnt of the file by the question before must not help. */
 const FORGETFUL = 'SETTINGS schema_inference_use_cache_for_s3 = 0';
 /** By default ClickHouse reads through gaps of up to 4 MB rather than send another request, and 1 MB where it looks. */
@@ -46,15 +41,6 @@ interface Contract {
   readonly trades: number;
 }
 
-interface Question {
-  readonly title: string;
-  readonly contracts: readonly Contract[];
-  /** What the busiest contract has of all trades may be more than the reach by itself. */
-  readonly isTypical: boolean;
-  /** `undefined`: all. */
-  readonly columns: readonly string[] | undefined;
-}
-
 interface Answer {
   readonly rows: number;
   /** As the reader itself counts them, where it does; else what came from the server. */
@@ -63,7 +49,8 @@ interface Answer {
   readonly sentBytes?: number;
 }
 
-type Columns = Question['columns'];
+/** `undefined`: all. */
+type Columns = readonly string[] | undefined;
 type Ask = (contract: Contract, columns: Columns) => Promise<Answer>;
 
 export const benchPoint: RunBench = async ({ rows, note }) => {
@@ -75,22 +62,20 @@ export const benchPoint: RunBench = async ({ rows, note }) => {
   return await withFolder(async (folder) => {
     const pages = join(folder, 'pages');
     const out = join(folder, 'drop.parquet');
-    const scratch = join(folder, 'scratch');
     await fetchPages(pages, rows);
-    await mkdir(scratch);
-    await runWay('flowdrop', { pages, out, scratch });
+    await runWay('flowdrop', { pages, out });
     return await measurePoints(out, server, note);
   });
 };
 
 /** @param path a drop of trades */
-export async function measurePoints(path: string, server: S3Server, note: NoteGoal): Promise<string> {
+async function measurePoints(path: string, server: S3Server, note: NoteGoal): Promise<string> {
   useS3Credentials(server);
   const { size } = await stat(path);
   const { bucket, region, pathStyle, endpoint } = server;
   const store = await openS3Store({ bucket, prefix: '', region, pathStyle, endpoint });
   const { hostname, port } = new URL(endpoint);
-  const proxy = await startCountingProxy(hostname, Number(port));
+  const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
   try {
     await store.put(KEY, { path });
     const url = `http://127.0.0.1:${proxy.port}`;
@@ -107,7 +92,9 @@ export async function measurePoints(path: string, server: S3Server, note: NoteGo
       ['DuckDB, file', (...asked) => askDuckDb(path, asked)],
     ];
     const lines: string[][] = [];
-    for (const { title, contracts, columns, isTypical } of await listQuestions(path)) {
+    const contracts = await listTypical(path);
+    for (const columns of [FEW_COLUMNS, undefined]) {
+      const title = columns?.join(', ') ?? 'all columns';
       for (const [reader, ask] of readers) {
         say(`point: ${reader}, ${title}`);
         const answers: Answer[] = [];
@@ -120,10 +107,10 @@ export async function measurePoints(path: string, server: S3Server, note: NoteGo
         lines.push([reader, title, ...describeAnswers(answers, size)]);
         const share = median(answers.map(({ bytes }) => bytes)) / size;
         const what = `point query / drop of ${formatBytes(size)}: ${reader}, ${title}`;
-        note(isTypical ? atMost(what, REACH_SHARE, share, formatPercent) : { what, measured: formatPercent(share) });
+        note(atMost(what, REACH_SHARE, share, formatPercent));
       }
     }
-    return `${describe(size, lines)}\n\n${await describeAllContracts(path)}`;
+    return describe(size, lines);
   } finally {
     await store.remove(KEY);
     await store.close();
@@ -131,43 +118,16 @@ export async function measurePoints(path: string, server: S3Server, note: NoteGo
   }
 }
 
-/** Contracts drawn by the hash of their names among those with few trades, and the contract with most. */
-async function listQuestions(path: string): Promise<readonly Question[]> {
+/** Contracts drawn by the hash of their names among those with few trades. */
+async function listTypical(path: string): Promise<readonly Contract[]> {
   const engine = await openEmbeddedEngine();
   try {
-    const list = async (having: string, order: string, limit: number): Promise<readonly Contract[]> => {
-      const found = await engine.rows<Contract>(
-        `SELECT option_symbol, count() AS trades FROM file(${quoteString(path)}, Parquet) GROUP BY option_symbol HAVING ${having} ORDER BY ${order}, option_symbol LIMIT ${limit}`,
-      );
-      return found.map((contract) => ({ ...contract, trades: Number(contract.trades) }));
-    };
-    const typical = await list(
-      `trades BETWEEN ${TYPICAL_TRADES.join(' AND ')}`,
-      'cityHash64(option_symbol)',
-      TYPICAL_CONTRACTS,
+    const found = await engine.rows<Contract>(
+      `SELECT option_symbol, count() AS trades FROM file(${quoteString(path)}, Parquet) GROUP BY option_symbol
+       HAVING trades BETWEEN ${TYPICAL_TRADES.join(' AND ')} ORDER BY cityHash64(option_symbol), option_symbol LIMIT ${TYPICAL_CONTRACTS}`,
     );
-    const busiest = await list('trades > 0', 'trades DESC', 1);
-    if (typical.length === 0) throw new Error('the drop has no typical contract');
-    const few = FEW_COLUMNS.join(', ');
-    return [
-      { title: `typical contracts, ${few}`, contracts: typical, columns: FEW_COLUMNS, isTypical: true },
-      { title: 'typical contracts, all columns', contracts: typical, columns: undefined, isTypical: true },
-      { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS, isTypical: false },
-      { title: 'busiest contract, all columns', contracts: busiest, columns: undefined, isTypical: false },
-    ];
-  } finally {
-    await engine.close();
-  }
-}
-
-/** The same of every typical contract, so that one sees whether those that were asked for stand for all. */
-async function describeAllContracts(path: string): Promise<string> {
-  const file = await asyncBufferFromFile(path);
-  const metadata = await parquetMetadataAsync(file);
-  const question = { sizeBytes: file.byteLength, metadata, trades: TYPICAL_TRADES, reach: REACH_SHARE };
-  const engine = await openEmbeddedEngine();
-  try {
-    return describeRowGroupCost(await computeRowGroupCost(engine, path, question), question);
+    if (found.length === 0) throw new Error('the drop has no typical contract');
+    return found.map((contract) => ({ ...contract, trades: Number(contract.trades) }));
   } finally {
     await engine.close();
   }
@@ -237,12 +197,8 @@ async function askHyparquet(
 }
 
 async function askDuckDb(path: string, [contract, columns]: Parameters<Ask>): Promise<Answer> {
-  const entry = fileURLToPath(new URL('support/duckdb-reader.ts', import.meta.url));
   const sql = `SELECT ${columns?.join(', ') ?? '*'} FROM read_parquet('${path}') WHERE option_symbol = '${contract.option_symbol}'`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', entry, sql], {
-    maxBuffer: MAX_OUTPUT_BYTES,
-  });
-  return JSON.parse(stdout) as Answer;
+  return JSON.parse(await runChild('duckdb-reader.ts', [sql])) as Answer;
 }
 
 /** Cells of one line: the contracts' median and the worst of them. */
@@ -259,14 +215,11 @@ function describeAnswers(answers: readonly Answer[], size: number): readonly str
 }
 
 function describe(size: number, lines: readonly (readonly string[])[]): string {
-  const titles = ['reader', 'question', 'contracts', 'bytes read', 'of the file', 'worst', 'sent'];
+  const numbers = ['contracts', 'bytes read', 'of the file', 'worst', 'sent'];
   return [
     `Point queries, option_symbol = ..., on a drop of ${formatBytes(size)} in S3 (Ceph)`,
     '',
-    formatTable(
-      titles.map((title, index) => ({ title, align: index < 2 ? ('left' as const) : ('right' as const) })),
-      lines.map((line) => [...line]),
-    ),
+    formatTable(['reader', 'question', ...numbers.map(right)], lines),
     '',
     `typical: ${TYPICAL_CONTRACTS} contracts, drawn by a hash of their names, of those with ${TYPICAL_TRADES.join(' to ')} trades that day; their median, and the worst`,
     'of them: a contract of the largest symbols has trades in many row groups.',

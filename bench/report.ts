@@ -3,15 +3,12 @@
  * The day is generated, with some thousands of cancelled and late trades in it, and has five sessions before it. Each
  * round is a process of its own, as each run of the product is.
  */
-import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import { writeSummary } from '../src/seal/summary.ts';
-import { median, type RunBench, say } from './support/bench.ts';
+import { median, type RunBench, runChild, say } from './support/bench.ts';
 import { withFolder } from './support/product.ts';
 import type { ReportInput, ReportResult } from './support/report-child.ts';
 import { type SessionFile, writeSessionFile } from './support/session-file.ts';
@@ -51,17 +48,10 @@ async function summarise(path: string, summary: string): Promise<void> {
 }
 
 async function measure(input: ReportInput): Promise<ReportResult> {
-  const entry = fileURLToPath(new URL('support/report-child.ts', import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', entry, JSON.stringify(input)]);
-  return JSON.parse(stdout) as ReportResult; // Printed by report-child.ts.
+  return JSON.parse(await runChild('report-child.ts', [JSON.stringify(input)])) as ReportResult; // What it prints.
 }
 
 function describe(session: SessionFile, results: readonly ReportResult[]): string {
-  const right = 'right' as const;
-  const columns = ['step', 'runs', 'wall', 'CPU', 'peak memory'].map((title, index) => ({
-    title,
-    align: index === 0 ? ('left' as const) : right,
-  }));
   const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`;
   const lines = (['numbers', 'mail'] as const).map((step) => [
     step === 'numbers' ? 'to the numbers' : 'to the mail',
@@ -73,7 +63,7 @@ function describe(session: SessionFile, results: readonly ReportResult[]): strin
   return [
     `From a sealed day to the report: ${formatCount(session.rows)} rows, ${formatBytes(session.sizeBytes)} of Parquet (medians; each from the opening of the engine on)`,
     '',
-    formatTable(columns, lines),
+    formatTable(['step', ...['runs', 'wall', 'CPU', 'peak memory'].map(right)], lines),
     '',
     `reach: the numbers in ${REACH_S} s at 7 million rows. HTML of ${formatBytes(results[0]?.htmlBytes ?? 0)}, pictures of ${formatBytes(results[0]?.imageBytes ?? 0)}.`,
   ].join('\n');

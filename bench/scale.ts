@@ -8,29 +8,24 @@ import { spawn } from 'node:child_process';
 import { link, mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
-import { formatBytes, formatCount } from '../src/core/units.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
+import { formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/table.ts';
-import { conditionKey, dropKey, fileKey, manifestKey, tableDropFilename, tablePrefix } from '../src/ledger/layout.ts';
+import { conditionKey, dropKey, fileKey, manifestKey, tableDropFilename } from '../src/ledger/layout.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
 import type { Store } from '../src/store/store.ts';
 import { median, type RunBench, say } from './support/bench.ts';
-import { atMost, type NoteGoal } from './support/goal.ts';
+import { atMost } from './support/goal.ts';
 import { SAMPLE_DATASET, sealSample } from './support/ledger.ts';
 import { self, withFolder } from './support/product.ts';
 
-export interface ScaleSize {
-  /** Datasets of the longest ledger, ascending; the last number is what is to be reached. */
-  readonly datasets: readonly number[];
-  /** Dates of a dataset, ascending: the longest last, and half of it before. */
-  readonly sessions: readonly number[];
-}
-
-/** Ten years, and 100 datasets. */
-export const FULL: ScaleSize = { datasets: [1, 10, 100], sessions: [252, 1_260, 2_520] };
+/** Datasets of the longest ledger, ascending; the last number is what is to be reached. */
+const DATASETS = [1, 10, 100];
+/** Dates of a dataset, ascending: ten years last, and half of it before. */
+const SESSIONS = [252, 1_260, 2_520];
 const LAST_SESSION = '2026-11-20';
 /** Pages of a session of 4 million trades: ten years of these are 10 billion rows. */
 const WINDOWS = 400;
@@ -40,23 +35,21 @@ const MOST_STATUS_MB = 200;
 /** Of the cost of a date, from five years to ten. */
 const MOST_GROWTH = 1.25;
 
-export const benchScale: RunBench = async ({ note, repeat }) => await measureScale(FULL, repeat, note);
-
-export async function measureScale(size: ScaleSize, repeat: number, note: NoteGoal): Promise<string> {
-  return await withFolder(async (folder) => {
+export const benchScale: RunBench = async ({ note, repeat }) =>
+  await withFolder(async (folder) => {
     const store = await openDirectoryStore(join(folder, 'drops'));
     const sample = await sealSample(folder, store);
-    const [all, most] = [size.sessions.at(-1) ?? 0, size.datasets.at(-1) ?? 0];
+    const [all, most] = [SESSIONS.at(-1) ?? 0, DATASETS.at(-1) ?? 0];
     const sessions = previousSessions(LAST_SESSION, all);
     say(`scale: ${most} datasets of ${formatCount(all)} dates ...`);
-    const lengths = new Map(size.sessions.map((count) => [`long-${count}`, count]));
+    const lengths = new Map(SESSIONS.map((count) => [`long-${count}`, count]));
     // To verify a date takes a quarter of a second, whatever it has: a tenth of the dates shows how it grows.
-    const tenths = new Map(size.sessions.map((count) => [`tenth-${count}`, Math.ceil(count / 10)]));
+    const tenths = new Map(SESSIONS.map((count) => [`tenth-${count}`, Math.ceil(count / 10)]));
     for (const [dataset, count] of [...lengths, ...tenths]) {
       await makeLedger(store, dataset, sessions.slice(-count), sample);
       await writeJob(folder, 'lengths', dataset);
     }
-    for (const count of size.datasets) {
+    for (const count of DATASETS) {
       for (let index = 0; index < count; index += 1) {
         const dataset = `set-${String(index).padStart(3, '0')}`;
         if (count === most && index % 10 === 0) say(`scale: dataset ${index + 1} of ${count} ...`);
@@ -68,7 +61,7 @@ export async function measureScale(size: ScaleSize, repeat: number, note: NoteGo
     }
     const run = async (args: readonly string[]) => await runCommand(folder, args, repeat);
     const wide: Line[] = [];
-    for (const count of size.datasets)
+    for (const count of DATASETS)
       wide.push({ what: `status of ${count} jobs`, costs: [await run(['--jobs', `sets-${count}`, 'status'])] });
     const last = wide.at(-1)?.costs[0];
     if (last) {
@@ -91,22 +84,15 @@ export async function measureScale(size: ScaleSize, repeat: number, note: NoteGo
       if (growth !== undefined)
         note(atMost(`${what}: growth of a date's cost`, MOST_GROWTH, growth, (x) => x.toFixed(2)));
     }
-    const objects = await countObjects(store, [...lengths.keys()]);
     await store.close();
-    return describe(size, wide, long, objects);
+    return describe(wide, long);
   });
-}
 
 /** Commands over a dataset, in the folder of jobs of all lengths. */
 function listCommands(store: string): readonly (readonly [string, (dataset: string) => readonly string[]])[] {
   const at = ['--jobs', 'lengths'];
   const query = (sql: (table: string) => string) => (dataset: string) => [
-    'query',
-    sql(dataset.replaceAll('-', '_')),
-    '--from-store',
-    store,
-    '--format',
-    'json',
+    ...['query', sql(dataset.replaceAll('-', '_')), '--from-store', store, '--format', 'json'],
   ];
   return [
     ['status', (dataset) => [...at, 'status', dataset]],
@@ -248,30 +234,6 @@ async function measureCommits(store: Store, datasets: readonly string[], sample:
   return costs;
 }
 
-interface Objects {
-  readonly count: number;
-  readonly metadataBytes: number;
-  readonly tableBytes: number;
-  readonly listMs: number;
-}
-
-async function countObjects(store: Store, datasets: readonly string[]): Promise<readonly Objects[]> {
-  const found: Objects[] = [];
-  for (const dataset of datasets) {
-    const began = performance.now();
-    let [count, metadataBytes, tableBytes] = [0, 0, 0];
-    for (const prefix of [`${dataset}/`, `_flowdrop/${dataset}/`]) {
-      for await (const { key, sizeBytes } of store.list(prefix)) {
-        count += 1;
-        if (key.startsWith(tablePrefix(dataset))) tableBytes += sizeBytes;
-        else if (key.startsWith('_flowdrop/')) metadataBytes += sizeBytes;
-      }
-    }
-    found.push({ count, metadataBytes, tableBytes, listMs: performance.now() - began });
-  }
-  return found;
-}
-
 /** Less says nothing about a date. */
 const LEAST_MS = 200;
 
@@ -283,36 +245,20 @@ function growthOf(costs: readonly Cost[]): number | undefined {
   return (whole - half) / 5 / ((half - first) / 4);
 }
 
-function describe(
-  { sessions }: ScaleSize,
-  wide: readonly Line[],
-  long: readonly Line[],
-  objects: readonly Objects[],
-): string {
-  const right = (title: string) => ({ title, align: 'right' as const });
+function describe(wide: readonly Line[], long: readonly Line[]): string {
   const show = ({ ms, mb }: Cost) =>
     Number.isNaN(mb) ? `${ms.toFixed(0)} ms` : `${ms.toFixed(0)} ms, ${mb.toFixed(0)} MB`;
-  const counts = sessions.map((count) => right(`${formatCount(count)} dates`));
+  const counts = SESSIONS.map((count) => right(`${formatCount(count)} dates`));
   return [
     'What grows with the datasets, of the longest ledger each',
     formatTable(
-      [{ title: 'command' }, right('time, peak memory')],
+      ['command', right('time, peak memory')],
       wide.map(({ what, costs }) => [what, ...costs.map(show)]),
     ),
     'What grows with the dates of a dataset',
     formatTable(
-      [{ title: 'command' }, ...counts, right('growth')],
+      ['command', ...counts, right('growth')],
       long.map(({ what, costs }) => [what, ...costs.map(show), growthOf(costs)?.toFixed(2) ?? '']),
-    ),
-    'Objects of a dataset',
-    formatTable(
-      [{ title: 'what' }, ...counts],
-      [
-        ['objects', ...objects.map(({ count }) => formatCount(count))],
-        ['manifests and conditions', ...objects.map(({ metadataBytes }) => formatBytes(metadataBytes))],
-        ['Iceberg table', ...objects.map(({ tableBytes }) => formatBytes(tableBytes))],
-        ['listing all of them', ...objects.map(({ listMs }) => `${listMs.toFixed(0)} ms`)],
-      ],
     ),
   ].join('\n\n');
 }

@@ -2,9 +2,9 @@
  * Page JSON -> sorted Parquet: our way beside its peers, on the same pages. The rounds alternate the ways, so that a
  * noisy minute hits all of them; every file is read back and must hold the same values in the same order.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { type Content, readContent } from './support/content.ts';
@@ -18,7 +18,6 @@ const CODECS: Readonly<Record<WayName, string>> = {
   'flowdrop-serial': 'ZSTD',
   duckdb: 'ZSTD',
   'hyparquet-writer': 'Snappy',
-  'parquet-wasm': 'ZSTD',
   'parquetjs-lite': 'Snappy',
 };
 
@@ -30,9 +29,6 @@ const REACH_SIZE = 1;
 
 /** Ways that take minutes: measured once, on all the rows; the table says how often each was. */
 const ONCE: ReadonlySet<WayName> = new Set(['parquetjs-lite']);
-
-/** Ways whose rows are JavaScript objects, sorted by JavaScript. */
-const SORT_IN_JS: ReadonlySet<WayName> = new Set(['hyparquet-writer', 'parquet-wasm', 'parquetjs-lite']);
 
 export const benchSeal: RunBench = async ({ rows, repeat, note }) =>
   await withFolder(async (folder) => {
@@ -49,29 +45,30 @@ export const benchSeal: RunBench = async ({ rows, repeat, note }) =>
         say(`  ${Math.round(result.wallMs)} ms ${JSON.stringify(result.steps)}`);
       }
     }
-    for (const goal of listGoals(rows, results)) note(goal);
-    return describe(set, results, contents);
+    const middle: Middle = (name, pick) => median((results.get(name) ?? []).map(pick));
+    for (const goal of listGoals(rows, middle)) note(goal);
+    return `${describe(set, results, middle, contents)}\n\n${describeSteps(set, results.get('flowdrop-serial') ?? [])}`;
   });
 
 async function measure(folder: string, name: WayName): Promise<{ result: WayResult; content: Content }> {
-  const scratch = join(folder, 'scratch');
   const out = join(folder, `${name}.parquet`);
-  await mkdir(scratch);
   try {
-    const result = await runWay(name, { pages: join(folder, 'pages'), out, scratch });
+    const result = await runWay(name, { pages: join(folder, 'pages'), out });
     return { result, content: await readContent(out) };
   } finally {
-    await rm(scratch, { recursive: true, force: true });
     await rm(out, { force: true });
   }
 }
 
+/** The median of a way's runs. */
+type Middle = (name: WayName, pick: (result: WayResult) => number) => number;
+
 function describe(
   set: PageSet,
   results: ReadonlyMap<WayName, readonly WayResult[]>,
+  middle: Middle,
   contents: ReadonlyMap<WayName, Content>,
 ): string {
-  const middle = (name: WayName, pick: (result: WayResult) => number) => median((results.get(name) ?? []).map(pick));
   const ourMs = middle('flowdrop', ({ wallMs }) => wallMs);
   const duckBytes = middle('duckdb', ({ sizeBytes }) => sizeBytes);
   const ours = contents.get('flowdrop');
@@ -94,40 +91,22 @@ function describe(
       formatRatio(sizeBytes / duckBytes),
     ];
   });
-  const titles = [
-    'way',
-    'codec',
-    'rows',
-    'runs',
-    'same',
-    'rows/s',
-    'speed',
-    'wall',
-    'CPU s a million',
-    'peak memory',
-    'file',
-    'size',
-  ];
-  const columns = titles.map((title, index) => ({ title, align: index < 2 ? ('left' as const) : ('right' as const) }));
-  const inJs = WAYS.filter((name) => SORT_IN_JS.has(name)).join(', ');
+  const numbers = ['rows', 'runs', 'same', 'rows/s', 'speed', 'wall', 'CPU s a million', 'peak memory', 'file', 'size'];
   return [
     `Page JSON to Parquet: ${formatCount(set.rows)} rows, ${set.pages.length} pages, ${formatBytes(set.bytes)} of JSON (medians of the runs)`,
     '',
-    formatTable(columns, lines),
+    formatTable(['way', 'codec', ...numbers.map(right)], lines),
     '',
     'speed: against flowdrop in this run. size: against DuckDB with ZSTD. same: all values, in the same order, as flowdrop.',
     'flowdrop also compares every value of the file with its stage and reads it with a second reader; the others only write.',
     'flowdrop stages as many pages at once as the worker has requests in flight; flowdrop-serial one after another.',
-    `All sort by symbol, time, id; ${inJs} sort and type their rows in JavaScript.`,
+    'All sort by symbol, time, id; hyparquet-writer and parquetjs-lite sort and type their rows in JavaScript.',
     `Files say they are from: ${[...new Set([...contents.values()].map(({ writer }) => writer))].join('; ')}.`,
-    describeRatios((name) => (contents.get(name)?.rows ?? 0) / middle(name, ({ wallMs }) => wallMs)),
-    describeSteps(set, results.get('flowdrop-serial') ?? []),
   ].join('\n');
 }
 
 /** Against the fastest peer, the writer that most Node programs use, and the smallest of the peers' files. */
-function listGoals(rows: number, results: ReadonlyMap<WayName, readonly WayResult[]>): readonly Goal[] {
-  const middle = (name: WayName, pick: (result: WayResult) => number) => median((results.get(name) ?? []).map(pick));
+function listGoals(rows: number, middle: Middle): readonly Goal[] {
   const wallMs = (name: WayName) => middle(name, (result) => result.wallMs);
   const best = PEERS.reduce((fastest, name) => (wallMs(name) < wallMs(fastest) ? name : fastest));
   const speed = (peer: WayName) => wallMs(peer) / wallMs('flowdrop');
@@ -144,29 +123,14 @@ function listGoals(rows: number, results: ReadonlyMap<WayName, readonly WayResul
   ];
 }
 
-/** The two numbers to reach: against the fastest peer, and against the writer that most Node programs use. */
-function describeRatios(speedOf: (name: WayName) => number): string {
-  const best = PEERS.reduce((fastest, name) => (speedOf(name) > speedOf(fastest) ? name : fastest));
-  const ours = speedOf('flowdrop');
-  const toBest = formatRatio(ours / speedOf(best));
-  const toCommon = formatRatio(ours / speedOf('parquetjs-lite'));
-  return `flowdrop against the best of them (${best}): ${toBest}, reach ${REACH_BEST}x; against parquetjs-lite: ${toCommon}, reach ${REACH_COMMON}x.`;
-}
-
 /** Where the time of our way goes, milliseconds a page. */
 function describeSteps(set: PageSet, results: readonly WayResult[]): string {
   const names = Object.keys(results[0]?.steps ?? {});
   const totals = names.map((name) => median(results.map(({ steps }) => steps[name] ?? 0)));
   const sum = totals.reduce((total, ms) => total + ms, 0);
-  const right = 'right' as const;
-  const columns = [
-    { title: 'step of flowdrop-serial' },
-    { title: 'ms a page', align: right },
-    { title: 'share', align: right },
-  ];
   const lines = names.map((name, index) => {
     const ms = totals[index] ?? 0;
     return [name, (ms / set.pages.length).toFixed(2), `${((ms / sum) * 100).toFixed(1)}%`];
   });
-  return `\n${formatTable(columns, lines)}`;
+  return formatTable(['step of flowdrop-serial', right('ms a page'), right('share')], lines);
 }

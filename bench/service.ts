@@ -8,7 +8,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { createLog } from '../src/core/log.ts';
 import { formatCount, formatPercent } from '../src/core/units.ts';
@@ -89,28 +89,18 @@ async function compare(service: Ask, engine: Ask, repeat: number): Promise<strin
       throughput.push([name, encoding, formatCount(await service(next(), encoding)), ...rates]);
     }
   }
-  const left = (title: string) => ({ title });
-  const right = (title: string) => ({ title, align: 'right' as const });
   return [
     `The service and the bare engine in turns, ${PAIRS_PER_REPEAT * repeat} pairs, milliseconds, uncompressed`,
     '',
     formatTable(
-      [
-        left('statement'),
-        ...['bytes', 'service p50', 'p99', 'engine p50', 'p99', 'overhead (median of pairs)'].map(right),
-      ],
+      ['statement', ...['bytes', 'service p50', 'p99', 'engine p50', 'p99', 'overhead (median of pairs)'].map(right)],
       lines,
     ),
     '',
     'Requests a second by encoding and requests under way at the same time',
     '',
     formatTable(
-      [
-        left('statement'),
-        left('encoding'),
-        right('bytes sent'),
-        ...CONCURRENCY.map((number) => right(`${number} at a time`)),
-      ],
+      ['statement', 'encoding', right('bytes sent'), ...CONCURRENCY.map((number) => right(`${number} at a time`))],
       throughput,
     ),
   ].join('\n');

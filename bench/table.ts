@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { previousSessions } from '../src/calendar/session.ts';
-import { formatTable } from '../src/cli/terminal/text.ts';
+import { formatTable, right } from '../src/cli/terminal/text.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { describeSealed } from '../src/ledger/condition-file.ts';
 import { commitTable } from '../src/ledger/iceberg/table.ts';
@@ -13,13 +13,13 @@ import { currentSnapshot, keyOf, readTable } from '../src/ledger/iceberg/table-m
 import { readManifestList } from '../src/ledger/iceberg/table-snapshots.ts';
 import { manifestKey, tableVersionKey } from '../src/ledger/layout.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
-import { formatManifest, type Manifest } from '../src/ledger/manifest.ts';
+import { formatManifest, type Manifest, signManifest } from '../src/ledger/manifest.ts';
 import { openDirectoryStore } from '../src/store/directory.ts';
 import type { Store } from '../src/store/store.ts';
 import { createRandom } from '../test/support/random.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';
-import { makeManifest, sealSample } from './support/ledger.ts';
+import { sealSample } from './support/ledger.ts';
 import { withFolder } from './support/product.ts';
 
 const DATASET = 'trades';
@@ -30,6 +30,7 @@ const NIGHTS = 20;
 const LAST_SESSION = '2026-11-20';
 /** Of a session of 7 million trades. */
 const FILE_BYTES = 400_000_000;
+const ROW_GROUPS = 143;
 
 const MOST_BYTES = 5_000_000;
 const MOST_SECONDS = 1;
@@ -71,13 +72,39 @@ interface Commit {
 async function record(store: Store, dates: readonly string[], sample: Manifest, random: () => number): Promise<void> {
   const entries = [];
   for (const date of dates) {
-    const manifest = makeManifest(sample, { dataset: DATASET, date, bytes: FILE_BYTES }, random);
+    const manifest = makeManifest(sample, date, random);
     await store.put(manifestKey(DATASET, date), { bytes: formatManifest(manifest) });
     entries.push(describeSealed(manifest));
   }
   const before = await new Ledger(store, DATASET).conditions();
   const all = new Map([...before.entries, ...entries.map((entry) => [entry.date, entry] as const)]);
   await new Ledger(store, DATASET).writeConditions([...all.values()], before);
+}
+
+/** A manifest of another session, with the row groups and bounds of a large one. */
+function makeManifest(sample: Manifest, date: string, random: () => number): Manifest {
+  const { manifest_hash: _, statistics = [], files, ...rest } = sample;
+  const rows = Math.round(7_000_000 * (0.8 + 0.4 * random()));
+  const filename = sample.revision === 1 ? 'trades.parquet' : `trades.r${sample.revision}.parquet`;
+  const size = Math.round(FILE_BYTES * (1 + random() / 10));
+  // Its own date, other numbers.
+  const move = (value: string | number | undefined) => {
+    if (typeof value === 'number') return Number.isInteger(value) ? Math.round(value * random()) : value * random();
+    return value?.replaceAll(sample.date, date);
+  };
+  return signManifest({
+    ...rest,
+    ...{ dataset: DATASET, date, rows, sealed_at: `${date}T21:30:0${sample.revision}Z` },
+    files: [{ ...files[0], filename, size }],
+    row_groups: ROW_GROUPS,
+    statistics: statistics.map((one) => ({
+      ...one,
+      bytes: Math.round((random() * size) / statistics.length),
+      nulls: one.nulls === 0 ? 0 : Math.round(random() * rows),
+      min: move(one.min),
+      max: move(one.max),
+    })),
+  });
 }
 
 async function commit(store: Store): Promise<Commit> {
@@ -131,7 +158,7 @@ function describe(
   { bulk, nights, restated }: { bulk: Commit; nights: readonly Commit[]; restated: readonly Commit[] },
 ): string {
   const size = formatTable(
-    [{ title: 'what a reader reads' }, { title: 'files', align: 'right' }, { title: 'size', align: 'right' }],
+    ['what a reader reads', right('files'), right('size')],
     [
       ...parts.map((part) => [part.name, formatCount(part.files), formatBytes(part.bytes)]),
       ['all', formatCount(parts.reduce((sum, part) => sum + part.files, 0)), formatBytes(bytes)],
@@ -146,10 +173,7 @@ function describe(
     formatCount(median(commits.map(({ requests }) => requests))),
   ];
   const times = formatTable(
-    [
-      { title: 'commit' },
-      ...['commits', 'median', 'slowest', 'CPU', 'requests'].map((title) => ({ title, align: 'right' as const })),
-    ],
+    ['commit', ...['commits', 'median', 'slowest', 'CPU', 'requests'].map(right)],
     [line("a night's date", nights), line('a restated date', restated), line('all other dates at once', [bulk])],
   );
   return `Iceberg table of ${formatCount(SESSIONS)} sessions, in a directory\n\n${size}\n\n${times}`;

@@ -5,7 +5,7 @@ import sys
 import time
 from datetime import date, datetime
 
-engine, setup = sys.argv[1], json.loads(sys.argv[2])
+engine, files = sys.argv[1:]
 
 
 def plain(value):
@@ -18,8 +18,7 @@ if engine == "duckdb":
     import duckdb
 
     connection = duckdb.connect()
-    for statement in setup["duckdb"]:
-        connection.execute(statement)
+    connection.execute(f"CREATE VIEW trades AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)")
 
     def ask(sql):
         return connection.execute(sql).fetchall()
@@ -28,12 +27,11 @@ if engine == "duckdb":
 else:
     import polars
 
-    options = setup.get("storageOptions")
     version = polars.__version__
 
     def ask(sql):
         # As in a session of its own: the files are listed again, since new ones may have come.
-        trades = polars.scan_parquet(setup["files"], hive_partitioning=True, storage_options=options)
+        trades = polars.scan_parquet(files, hive_partitioning=True)
         return polars.SQLContext(trades=trades).execute(sql).collect(engine="streaming").rows()
 
 

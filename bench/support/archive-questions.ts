@@ -6,8 +6,6 @@
 
 export interface ArchiveQuestion {
   readonly name: string;
-  /** Of one symbol in one month: it may read only a small share of the year. */
-  readonly isNarrow?: boolean;
   readonly flowdrop: string;
   readonly peers: string;
 }
@@ -72,7 +70,6 @@ export function listQuestions({ day, month, quarter, contract }: QuestionScope):
     },
     {
       name: '25-delta skew of SPY by day, a month',
-      isNarrow: true,
       flowdrop: `SELECT date, avgIf(iv, put_call = 'PUT' AND delta BETWEEN -0.3 AND -0.2) - avgIf(iv, put_call = 'CALL' AND delta BETWEEN 0.2 AND 0.3) AS skew
         FROM trades WHERE symbol = 'SPY' AND ${inMonth.flowdrop} AND expiry_days BETWEEN 20 AND 45 GROUP BY date ORDER BY date`,
       peers: `SELECT session, avg(iv) FILTER (WHERE put_call = 'PUT' AND delta BETWEEN -0.3 AND -0.2) - avg(iv) FILTER (WHERE put_call = 'CALL' AND delta BETWEEN 0.2 AND 0.3) AS skew

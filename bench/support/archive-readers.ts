@@ -14,12 +14,11 @@ import { fileURLToPath } from 'node:url';
 import { describeWorkers, openArchive } from '../../src/archive/archive.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../src/core/machine.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import type { Store, StoreAccess } from '../../src/store/store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../../test/support/engine-workers.ts';
 import { flowdrop } from '../../test/support/flowdrop.ts';
-import type { S3Server } from '../../test/support/s3-server.ts';
 import type { ArchiveQuestion } from './archive-questions.ts';
-import { YEAR_DATASET } from './year.ts';
+import { YEAR_DATASET, type Year } from './year.ts';
 
 export type AnswerRow = readonly unknown[];
 
@@ -78,24 +77,15 @@ function listChildren(): readonly number[] {
   return readProc(process.pid, `task/${process.pid}/children`).split(' ').filter(Boolean).map(Number);
 }
 
-/** How the files are reached. */
-export interface ArchivePlace {
-  readonly store: Store;
-  readonly access: StoreAccess;
-  /** As `--from-store` takes it. */
-  readonly location: string;
-  /** Settings of the environment that the location needs. */
-  readonly env?: Readonly<Record<string, string>> | undefined;
-}
-
-export async function openFlowdropReader(place: ArchivePlace, lastSession: string): Promise<ArchiveReader> {
-  const { store, access, location, env } = place;
+export async function openFlowdropReader(year: Year, store: Store): Promise<ArchiveReader> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-bench-archive-')));
   const others = listChildren();
   const pool = await openWorkerPool({ ...describeWorkers(folder), command: WORKER_COMMAND });
   const archive = await openArchive({
-    ...{ store, readAccess: async () => access, datasets: [YEAR_DATASET], types: 'typed' as const, folder },
+    ...{ store, readAccess: async () => ({ kind: 'directory' as const, path: year.folder }) },
+    ...{ datasets: [YEAR_DATASET], types: 'typed' as const, folder },
   });
+  const lastSession = year.dates.at(-1) ?? '';
   const limits = { lastSession, maxMemoryBytes: planWorkerMemory(readMemoryBytes()) };
   const { signal } = new AbortController();
   const pids = [process.pid, ...listChildren().filter((pid) => !others.includes(pid))];
@@ -115,12 +105,10 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
       return await readAnswer(started);
     },
     async askCold({ flowdrop: sql }) {
-      const from = ['--from-store', location, '--dataset', YEAR_DATASET];
+      const from = ['--from-store', year.folder, '--dataset', YEAR_DATASET];
       const started = performance.now();
-      const { code, stderr } = await flowdrop(['query', sql, ...from, '--format', 'json', '--out', path], {
-        cwd: folder,
-        ...(env ? { env } : {}),
-      });
+      const words = ['query', sql, ...from, '--format', 'json', '--out', path];
+      const { code, stderr } = await flowdrop(words, { cwd: folder });
       if (code !== 0) throw new Error(`flowdrop query ended with ${code}: ${stderr}`);
       return await readAnswer(started);
     },
@@ -131,50 +119,23 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
   };
 }
 
-export interface PeerSetup {
-  /** A pattern of all files. */
-  readonly files: string;
-  /** Statements that make the table `trades`. */
-  readonly duckdb: readonly string[];
-  /** Polars' own options of the store. */
-  readonly storageOptions?: Readonly<Record<string, string>> | undefined;
-}
-
 export interface Peer {
   readonly engine: 'duckdb' | 'polars';
   /** A Python with DuckDB and Polars; absent: DuckDB from npm. */
   readonly python?: string | undefined;
 }
 
-export function describeFiles(folder: string): PeerSetup {
+/** @param folder root of the store */
+export async function openPeer(peer: Peer, folder: string): Promise<ArchiveReader> {
   const files = `${folder}/${YEAR_DATASET}/**/*.parquet`;
-  return { files, duckdb: [`CREATE VIEW trades AS SELECT * FROM read_parquet('${files}', hive_partitioning = true)`] };
-}
-
-/** The same in S3. */
-export function describeObjects(server: S3Server): PeerSetup {
-  return {
-    files: `s3://${server.bucket}/${YEAR_DATASET}/**/*.parquet`,
-    duckdb: [],
-    storageOptions: {
-      aws_endpoint_url: server.endpoint,
-      aws_allow_http: 'true',
-      aws_access_key_id: server.accessKeyId,
-      aws_secret_access_key: server.secretAccessKey,
-      aws_region: server.region,
-    },
-  };
-}
-
-export async function openPeer(peer: Peer, setup: PeerSetup): Promise<ArchiveReader> {
-  const warm = await PeerProcess.start(peer, setup);
+  const warm = await PeerProcess.start(peer, files);
   return {
     name: `${peer.engine === 'duckdb' ? 'DuckDB' : 'Polars'} ${warm.version}`,
     pids: warm.pid === undefined ? [] : [warm.pid],
     ask: async (question) => await warm.ask(question),
     async askCold(question) {
       const started = performance.now();
-      const cold = await PeerProcess.start(peer, setup);
+      const cold = await PeerProcess.start(peer, files);
       const { rows } = await cold.ask(question);
       await cold.close();
       return { ms: performance.now() - started, rows };
@@ -188,9 +149,10 @@ class PeerProcess {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
 
-  static async start({ engine, python }: Peer, setup: PeerSetup): Promise<PeerProcess> {
+  /** @param files a pattern of all */
+  static async start({ engine, python }: Peer, files: string): Promise<PeerProcess> {
     const entry = fileURLToPath(new URL(`archive-peer.${python === undefined ? 'mjs' : 'py'}`, import.meta.url));
-    const child = spawn(python ?? process.execPath, [entry, engine, JSON.stringify(setup)], {
+    const child = spawn(python ?? process.execPath, [entry, engine, files], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -1,4 +1,7 @@
 /** What every bench gets and gives back. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { NoteGoal } from './goal.ts';
 
 export interface BenchOptions {
@@ -10,8 +13,6 @@ export interface BenchOptions {
   readonly repeat: number;
   /** Pages of the run that the pace is measured over. Each takes a second. */
   readonly pages: number;
-  /** Only what there is a number to reach for: `export` takes most of an hour as it is. */
-  readonly goalsOnly?: boolean;
   /** Takes a number that was to be reached, for the table at the end. */
   readonly note: NoteGoal;
 }
@@ -47,4 +48,13 @@ export function formatRatio(value: number): string {
 /** Progress goes to stderr, so that stdout holds nothing but the tables. */
 export function say(text: string): void {
   process.stderr.write(`${text}\n`);
+}
+
+const MAX_OUTPUT_BYTES = 1 << 26;
+
+/** Runs a file of this folder as a process of its own, so that what it takes is its own. @returns what it printed */
+export async function runChild(name: string, args: readonly string[], flags: readonly string[] = []): Promise<string> {
+  const entry = fileURLToPath(new URL(name, import.meta.url));
+  const words = [...flags, '--import', 'tsx', entry, ...args];
+  return (await promisify(execFile)(process.execPath, words, { maxBuffer: MAX_OUTPUT_BYTES })).stdout;
 }

@@ -10,7 +10,6 @@ const LOAD: Readonly<Record<WayName, () => Promise<RunWay>>> = {
   'flowdrop-serial': async () => (await import('../way/flowdrop.ts')).runFlowdropSerially,
   duckdb: async () => (await import('../way/duckdb.ts')).runDuckDb,
   'hyparquet-writer': async () => (await import('../way/hyparquet-writer.ts')).runHyparquetWriter,
-  'parquet-wasm': async () => (await import('../way/parquet-wasm.ts')).runParquetWasm,
   'parquetjs-lite': async () => (await import('../way/parquetjs-lite.ts')).runParquetJs,
 };
 

@@ -2,8 +2,8 @@
  * The proof that the ways wrote the same: one number from every value of a file in its order, computed by DuckDB. Types
  * that writers spell differently (a timestamp with or without zone) are brought to milliseconds first, and -0 is 0.
  */
-import { DuckDBInstance } from '@duckdb/node-api';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
+import { queryDuckDb } from '../../test/support/drop.ts';
 
 export interface Content {
   readonly rows: number;
@@ -13,26 +13,17 @@ export interface Content {
 }
 
 export async function readContent(path: string): Promise<Content> {
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
-  try {
-    await connection.run("SET TimeZone = 'UTC'");
-    const values = TRADE_COLUMNS.map(valueSql).join(', ');
-    const result = await connection.runAndReadAll(
-      `SELECT count(*)::INTEGER AS rows, bit_xor(hash(file_row_number, ${values}))::VARCHAR AS hash,
-        (SELECT first(created_by) FROM parquet_file_metadata('${path}')) AS writer
-       FROM read_parquet('${path}', file_row_number = true)`,
-    );
-    const [row] = result.getRowObjectsJson();
-    return {
-      rows: Number(row?.['rows']),
-      hash: String(row?.['hash']),
-      writer: String(row?.['writer']).replace(/ \(build .*/, ''),
-    };
-  } finally {
-    connection.closeSync();
-    instance.closeSync();
-  }
+  const values = TRADE_COLUMNS.map(valueSql).join(', ');
+  const [row] = await queryDuckDb(
+    `SELECT count(*)::INTEGER AS rows, bit_xor(hash(file_row_number, ${values}))::VARCHAR AS hash,
+      (SELECT first(created_by) FROM parquet_file_metadata('${path}')) AS writer
+     FROM read_parquet('${path}', file_row_number = true)`,
+  );
+  return {
+    rows: Number(row?.['rows']),
+    hash: String(row?.['hash']),
+    writer: String(row?.['writer']).replace(/ \(build .*/, ''),
+  };
 }
 
 function valueSql({ name, drop }: TradeColumn): string {

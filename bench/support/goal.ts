@@ -1,5 +1,5 @@
 /** The numbers to reach: what each bench measured of them, gathered into one table that says of each whether it holds. */
-import { formatTable } from '../../src/cli/terminal/text.ts';
+import { formatTable, right } from '../../src/cli/terminal/text.ts';
 
 export interface Goal {
   /** What is measured, with the size that it was measured at. */
@@ -23,17 +23,11 @@ export function atLeast(what: string, least: number, found: number, format: (val
 }
 
 export function formatGoals(goals: readonly Goal[]): string {
-  const columns = [
-    { title: 'what' },
-    { title: 'reach', align: 'right' as const },
-    { title: 'measured', align: 'right' as const },
-    { title: 'holds' },
-  ];
   const lines = goals.map(({ what, reach, measured, holds }) => [
     what,
     reach ?? 'printed',
     measured,
     holds === undefined ? '' : holds ? 'yes' : 'NO',
   ]);
-  return ['Numbers to reach', '', formatTable(columns, lines)].join('\n');
+  return ['Numbers to reach', '', formatTable(['what', right('reach'), right('measured'), 'holds'], lines)].join('\n');
 }

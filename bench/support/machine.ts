@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, platform, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { formatBytes } from '../../src/core/units.ts';
-import { REPO } from './product.ts';
+import { REPO } from '../../test/support/flowdrop.ts';
 
-const PACKAGES = ['chdb', '@duckdb/node-api', 'hyparquet-writer', 'parquet-wasm', 'parquetjs-lite'] as const;
+const PACKAGES = ['chdb', '@duckdb/node-api', 'hyparquet-writer', 'parquetjs-lite'] as const;
 
 export function describeMachine(): string {
   const packages = PACKAGES.map((name) => `${name} ${readVersion(name)}`).join(', ');

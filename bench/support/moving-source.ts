@@ -4,13 +4,13 @@
  * own, and is what it held at one moment.
  */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingMessage, request as startRequest } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { readSql } from '../../test/support/fault-plan.ts';
 import type { TestService } from '../../test/support/flowdrop.ts';
+import { serveHttp } from '../../test/support/http-server.ts';
 
 export interface Asked {
   readonly sql: string;
@@ -30,8 +30,6 @@ export interface MovingSource {
 /** Says, before a request is passed on, whether the rows move now. @param asked this request is the last of them */
 export type IsMoment = (asked: readonly Asked[]) => boolean;
 
-const HOST = '127.0.0.1';
-
 export async function startMovingSource(
   before: TestService,
   after: TestService,
@@ -39,11 +37,7 @@ export async function startMovingSource(
 ): Promise<MovingSource> {
   const asked: Asked[] = [];
   let movedAt: number | undefined;
-  const server = createServer((request, response) => {
-    // A caller that has gone needs no answer.
-    serve(request, response).catch(() => response.destroy());
-  });
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { url, close } = await serveHttp(async (request, response) => {
     const body = await buffer(request);
     const sql = readSql(body.toString('utf8'));
     asked.push({ sql, kind: kindOf(sql) });
@@ -56,19 +50,11 @@ export async function startMovingSource(
     const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
     response.writeHead(answer.statusCode ?? 0, answer.headers);
     await pipeline(answer, response);
-  }
-  server.listen(0, HOST);
-  await once(server, 'listening');
+  });
   return {
-    url: `http://${HOST}:${(server.address() as AddressInfo).port}`, // A listening TCP server has an address with a port.
-    asked,
+    ...{ url, close, asked },
     get movedAt() {
       return movedAt;
-    },
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
     },
   };
 }

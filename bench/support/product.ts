@@ -3,20 +3,17 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { startServeProcess } from '../../src/cli/demo.ts';
 import { startProcess } from '../../src/daemon/run-process.ts';
+import { MAIN, REPO } from '../../test/support/flowdrop.ts';
 import { say } from './bench.ts';
 
-export const REPO = fileURLToPath(new URL('../..', import.meta.url));
 export const KEY = 'cus_bench';
 /** Requests a second of the worker and the service: the bench measures work, not waiting. */
 export const REQUESTS_PER_SECOND = 1000;
 export const JOB_FILE = join(REPO, 'jobs', 'nightly-trades.yaml');
 
 type ServeProcess = Awaited<ReturnType<typeof startServeProcess>>;
-
-const MAIN = join(REPO, 'dist', 'main.js');
 
 /** Runs the action with a temporary folder, which is removed afterwards. */
 export async function withFolder<T>(action: (folder: string) => Promise<T>): Promise<T> {
@@ -34,16 +31,8 @@ export async function withService<T>(
   action: (service: ServeProcess) => Promise<T>,
   options: readonly string[] = ['--generate', '1'],
 ): Promise<T> {
-  const pace = ['--requests-per-second', String(REQUESTS_PER_SECOND), '--key', KEY];
   const data = ['--generate-rows', String(rows), ...options];
-  return await withFolder(async (cwd) => {
-    const service = await startServeProcess(self(), cwd, [...data, ...pace], new AbortController().signal);
-    try {
-      return await action(service);
-    } finally {
-      await service.stop();
-    }
-  });
+  return await withFolder((cwd) => withProcess(cwd, data, REQUESTS_PER_SECOND, action));
 }
 
 /**
@@ -56,15 +45,33 @@ export async function withServiceOn<T>(
   action: (service: ServeProcess) => Promise<T>,
   { asOf, port = 0 }: { readonly asOf?: string; readonly port?: number } = {},
 ): Promise<T> {
-  const pace = ['--requests-per-second', '1000000', '--key', KEY];
   const made = ['--generate', '1', '--generate-rows', String(rows)];
   const data = [...(asOf === undefined ? made : ['--as-of', asOf]), '--data-dir', dataDir, '--port', String(port)];
-  const service = await startServeProcess(self(), REPO, [...data, ...pace], new AbortController().signal);
+  return await withProcess(REPO, data, 1_000_000, action);
+}
+
+async function withProcess<T>(
+  cwd: string,
+  data: readonly string[],
+  requestsPerSecond: number,
+  action: (service: ServeProcess) => Promise<T>,
+): Promise<T> {
+  const args = [...data, '--requests-per-second', String(requestsPerSecond), '--key', KEY];
+  const service = await startServeProcess(self(), cwd, args, new AbortController().signal);
   try {
     return await action(service);
   } finally {
     await service.stop();
   }
+}
+
+/** Environment of a worker that is as fast as it can be. */
+export function workerEnv(url: string): Readonly<Record<string, string>> {
+  const pace = String(REQUESTS_PER_SECOND);
+  return {
+    ...{ FLOWDROP_API_URL: url, FLOWDROP_API_KEY: KEY },
+    ...{ FLOWDROP_REQUESTS_PER_SECOND: pace, FLOWDROP_LOG_LEVEL: 'warn' },
+  };
 }
 
 /**

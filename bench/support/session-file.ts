@@ -26,47 +26,63 @@ export interface SessionFile {
 /** Writes the file; the engine's data lies in `scratch`, a folder. */
 export async function writeSessionFile(
   path: string,
-  options: { readonly date: string; readonly rows: number; readonly scratch: string },
+  { date, rows, scratch }: { readonly date: string; readonly rows: number; readonly scratch: string },
 ): Promise<SessionFile> {
-  say(`generating a session of ${options.rows} rows ...`);
-  const job = await readBenchJob();
-  const columns = listDropColumns(job.source.columns, []);
-  const engine = await openEmbeddedEngine({ path: options.scratch });
+  say(`generating a session of ${rows} rows ...`);
+  const columns = listDropColumns((await readBenchJob()).source.columns, []);
+  const engine = await openEmbeddedEngine({ path: scratch });
   try {
-    await fillTable(engine, columns, options);
-    const settings = formatSettings({ ...encodingOf('zstd'), optimize_read_in_order: 1 });
-    await engine.command(
-      `SELECT * FROM default.session ORDER BY ${SORT.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${settings}`,
-    );
-    const [counted] = await engine.rows<{ rows: number }>('SELECT count() AS rows FROM default.session');
-    await engine.command('DROP TABLE default.session SYNC');
+    const storage = `MergeTree ORDER BY (${SORT.join(', ')})`;
+    const written = await writeSession(engine, path, { date, rows, columns, sort: SORT, storage }, async (table) => {
+      const drawn = `cityHash64(id, 'fate') % ${ONE_OF}`;
+      await engine.command(
+        `ALTER TABLE ${table} UPDATE option_activity_type = 'LATE' WHERE ${drawn} = 0 SETTINGS mutations_sync = 1`,
+      );
+      await engine.command(
+        `INSERT INTO ${table} SELECT * REPLACE (concat(id, 'x') AS id, 'CANC' AS option_activity_type,
+           addSeconds(time, 1 + cityHash64(id) % 60) AS time) FROM ${table} WHERE ${drawn} = 1`,
+      );
+    });
     await writeFooter(path, { columns, sort: [...SORT], keyValues: {} });
-    return { date: options.date, rows: counted?.rows ?? 0, sizeBytes: (await stat(path)).size };
+    return { date, rows: written, sizeBytes: (await stat(path)).size };
   } finally {
     await engine.close();
   }
 }
 
-async function fillTable(
+/** Where the rows meet, because a session of many is generated in several statements. */
+const TABLE = 'default.session';
+
+interface SessionToWrite {
+  readonly date: string;
+  readonly rows: number;
+  readonly columns: readonly DropColumn[];
+  readonly sort: readonly string[];
+  /** Engine of the table in which the rows meet. */
+  readonly storage: string;
+}
+
+/** Writes the rows of a generated session, without a footer of ours. @param alter the rows @returns how many there are */
+export async function writeSession(
   engine: Engine,
-  columns: readonly DropColumn[],
-  { date, rows }: { readonly date: string; readonly rows: number },
-): Promise<void> {
-  const typed = `SELECT ${columns.map(typeColumn).join(', ')} FROM`;
-  let created = false;
+  path: string,
+  { date, rows, columns, sort, storage }: SessionToWrite,
+  alter: (table: string) => Promise<void> = async () => {},
+): Promise<number> {
+  let isCreated = false;
   const insertSql = (select: string) => {
-    const source = `${typed} (${select}) AS s`;
-    if (created) return `INSERT INTO default.session ${source}`;
-    created = true;
-    return `CREATE TABLE default.session ENGINE = MergeTree ORDER BY (${SORT.join(', ')}) AS ${source}`;
+    const source = `SELECT ${columns.map(typeColumn).join(', ')} FROM (${select}) AS s`;
+    if (isCreated) return `INSERT INTO ${TABLE} ${source}`;
+    isCreated = true;
+    return `CREATE TABLE ${TABLE} ENGINE = ${storage} AS ${source}`;
   };
   await generateSession({ date, rows, seed: 1 }, { engine, insertSql });
-  const drawn = `cityHash64(id, 'fate') % ${ONE_OF}`;
+  await alter(TABLE);
+  const settings = formatSettings({ ...encodingOf('zstd'), optimize_read_in_order: 1 });
   await engine.command(
-    `ALTER TABLE default.session UPDATE option_activity_type = 'LATE' WHERE ${drawn} = 0 SETTINGS mutations_sync = 1`,
+    `SELECT * FROM ${TABLE} ORDER BY ${sort.join(', ')} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${settings}`,
   );
-  await engine.command(
-    `INSERT INTO default.session SELECT * REPLACE (concat(id, 'x') AS id, 'CANC' AS option_activity_type,
-       addSeconds(time, 1 + cityHash64(id) % 60) AS time) FROM default.session WHERE ${drawn} = 1`,
-  );
+  const [counted] = await engine.rows<{ rows: number }>(`SELECT count() AS rows FROM ${TABLE}`);
+  await engine.command(`DROP TABLE ${TABLE} SYNC`);
+  return counted?.rows ?? 0;
 }

@@ -1,7 +1,6 @@
 /** One way from pages to Parquet, measured in a process of its own: what goes in, what comes out, and starting it. */
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { runChild } from './bench.ts';
+import { withFolder } from './product.ts';
 
 export interface WayInput {
   /** Folder of the pages. */
@@ -27,24 +26,17 @@ export interface WayResult {
   readonly steps: Steps;
 }
 
-export const WAYS = [
-  'flowdrop',
-  'flowdrop-serial',
-  'duckdb',
-  'hyparquet-writer',
-  'parquet-wasm',
-  'parquetjs-lite',
-] as const;
+export const WAYS = ['flowdrop', 'flowdrop-serial', 'duckdb', 'hyparquet-writer', 'parquetjs-lite'] as const;
 export type WayName = (typeof WAYS)[number];
 
 /** Heap of the ways that sort in JavaScript, MiB: Node's default is too small for their rows. */
 const MAX_HEAP_MIB = 8192;
-const MAX_OUTPUT_BYTES = 1 << 20;
 
 /** @throws when the process fails; its stderr is in the message */
-export async function runWay(name: WayName, input: WayInput): Promise<WayResult> {
-  const entry = fileURLToPath(new URL('child.ts', import.meta.url));
-  const args = [`--max-old-space-size=${MAX_HEAP_MIB}`, '--import', 'tsx', entry, name, JSON.stringify(input)];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: MAX_OUTPUT_BYTES });
-  return JSON.parse(stdout) as WayResult;
+export async function runWay(name: WayName, input: Omit<WayInput, 'scratch'>): Promise<WayResult> {
+  const flags = [`--max-old-space-size=${MAX_HEAP_MIB}`];
+  return await withFolder(async (scratch) => {
+    const args = [name, JSON.stringify({ ...input, scratch } satisfies WayInput)];
+    return JSON.parse(await runChild('child.ts', args, flags)) as WayResult;
+  });
 }

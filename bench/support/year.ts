@@ -2,17 +2,14 @@
  * A generated year of sealed sessions, as runs leave them in a directory. Invariant: the folder's name says what is in it,
  * so that it is made once and used again; one whose making was cut short is continued. It stays until somebody removes it.
  */
-import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { listSessions } from '../../src/calendar/session.ts';
 import { addDays } from '../../src/calendar/wall-clock.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { say } from './bench.ts';
+import { runChild, say } from './bench.ts';
 
 export const YEAR_DATASET = 'trades';
 
@@ -56,18 +53,14 @@ export async function makeYear({ sessions, rows }: YearSize, place = tmpdir()): 
     if (missing.length > 0) say(`archive: making ${missing.length} sessions of ${rows} rows in ${folder} ...`);
     const processes = Math.min(availableParallelism(), missing.length);
     await Promise.all(
-      Array.from({ length: processes }, (_, turn) =>
-        makePart({ folder, rows, dates: missing.filter((_date, index) => index % processes === turn) }),
-      ),
+      Array.from({ length: processes }, async (_, turn) => {
+        const part: YearPart = { folder, rows, dates: missing.filter((_date, index) => index % processes === turn) };
+        await runChild('year-child.ts', [JSON.stringify(part)]);
+      }),
     );
     const drops = (await new Ledger(store, YEAR_DATASET).list()).flatMap((found) => [...found.drops.values()]);
     return { sessions, rows, folder, dates, sizeBytes: drops.reduce((sum, size) => sum + size, 0) };
   } finally {
     await store.close();
   }
-}
-
-async function makePart(part: YearPart): Promise<void> {
-  const entry = fileURLToPath(new URL('year-child.ts', import.meta.url));
-  await promisify(execFile)(process.execPath, ['--import', 'tsx', entry, JSON.stringify(part)]);
 }

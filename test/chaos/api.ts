@@ -5,6 +5,7 @@
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { describeFault, isOwnAnswer, startFaultProxy } from '../support/fault-proxy.ts';
 import type { RunClock } from './clock.ts';
+import { Happening } from './happening.ts';
 import type { Trouble } from './trouble.ts';
 
 export interface ApiWatch {
@@ -19,7 +20,7 @@ export interface ApiWatch {
   trouble(trouble: Trouble): void;
   /** Calls once, at the `count`th page that is asked for from now on. @returns a way to stop listening */
   onPage(count: number, act: () => void): () => void;
-  /** Calls when a request is left without an answer. */
+  /** Calls once, when a request is left without an answer. */
   onStall(act: () => void): () => void;
   close(): Promise<void>;
 }
@@ -39,8 +40,7 @@ function isHarmless(fault: Fault): boolean {
 export async function openApi(target: string, clock: RunClock): Promise<ApiWatch> {
   const proxy = await startFaultProxy(target);
   const seen = new Map<number, SeenRequest>();
-  const pageListeners = new Set<() => void>();
-  const stallListeners = new Set<() => void>();
+  const [pages, stalls] = [new Happening(), new Happening()];
   let wrongDates = 0;
   let asked = performance.now();
   return {
@@ -73,32 +73,21 @@ export async function openApi(target: string, clock: RunClock): Promise<ApiWatch
         return fault && isAllowed(fault, request) ? fault : undefined;
       });
     },
-    onPage: (count, act) => {
-      let pages = 0;
-      return listen(pageListeners, () => {
-        pages += 1;
-        if (pages === count) act();
-      });
-    },
-    onStall: (act) => listen(stallListeners, act),
+    onPage: (count, act) => pages.on(count, act),
+    onStall: (act) => stalls.on(1, act),
     close: () => proxy.close(),
   };
 
   function note(request: SeenRequest): void {
     seen.set(request.number, request);
     asked = performance.now();
-    if (isPage(request.sql)) for (const listener of pageListeners) listener();
+    if (isPage(request.sql)) pages.note();
   }
 
   function isAllowed(fault: Fault, request: SeenRequest): boolean {
     // Only pages are surely gzipped, whose check sum shows flipped bits; plain JSON has none.
     if (fault.kind === 'garble' && fault.how === 'bytes' && !isPage(request.sql)) return false;
-    if (fault.kind === 'stall') for (const listener of stallListeners) listener();
+    if (fault.kind === 'stall') stalls.note();
     return true;
   }
-}
-
-function listen(listeners: Set<() => void>, listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
 }

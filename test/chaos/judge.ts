@@ -40,9 +40,6 @@ const REQUESTS_A_TOUCHED_WINDOW = 2;
 const SENSIBLE_CODES: ReadonlySet<number | null> = new Set([0, 1, 2, 3]);
 const TAIL = 2_000;
 
-/** What a kill leaves where no reader sees it. */
-const REMAINS = [{ kind: 'temporary file', pattern: TEMPORARY }] as const;
-
 /** A date with rows in quarantine stays degraded, which a run says for as long as it can be exported again. */
 export function hasEndedWell({ code, stdout }: { readonly code: number | null; readonly stdout: string }): boolean {
   return code === 0 || (code === 3 && /: degraded/.test(stdout));
@@ -303,9 +300,9 @@ function judgeLeftovers(
   const unmounts = place.faults().filter((fault) => fault === 'unmounted').length;
   const died = attempts.slice(0, before).filter(({ code }) => code === null).length + unmounts;
   for (const name of leftovers) {
-    const kind = REMAINS.find(({ pattern }) => pattern.test(name))?.kind;
-    if (kind) remains.push(kind);
-    if (!kind || remains.length > died) problems.push(`left over in the store: ${name}`);
+    const isTemporary = TEMPORARY.test(name);
+    if (isTemporary) remains.push('temporary file');
+    if (!isTemporary || remains.length > died) problems.push(`left over in the store: ${name}`);
   }
 }
 

@@ -3,6 +3,7 @@
  * mails off, lose its answer, and tell when a mail is under way. Invariant: what is in `taken` was with the server whole.
  */
 import { buildReply, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { Happening } from './happening.ts';
 
 export interface TakenMail {
   readonly to: string;
@@ -36,7 +37,7 @@ const RETRY_SECONDS = '1';
 export async function startMailServer(): Promise<MailServer> {
   const taken: TakenMail[] = [];
   const faults: MailFault[] = [];
-  const listeners = { announced: new Set<() => void>(), taken: new Set<() => void>() };
+  const mails = { announced: new Happening(), taken: new Happening() };
   let choose: (number: number) => MailFault | undefined = () => undefined;
   let messages = 0;
   let current: MailFault | undefined;
@@ -50,7 +51,7 @@ export async function startMailServer(): Promise<MailServer> {
     onRcptTo(_address, _session, done) {
       messages += 1;
       current = choose(messages);
-      for (const listener of listeners.announced) listener();
+      mails.announced.note();
       if (current !== 'mail-put-off') return done();
       note(current);
       done(buildReply(451, 'try again later'));
@@ -69,7 +70,7 @@ export async function startMailServer(): Promise<MailServer> {
           .toString('latin1')
           .replaceAll(/\r\n[ \t]+/g, ' ');
         taken.push({ to, messageId: /^message-id: *(\S+)/im.exec(text)?.[1] ?? '' });
-        for (const listener of listeners.taken) listener();
+        mails.taken.note();
         if (fault === 'mail-lost-answer') {
           note(fault);
           return server.drop();
@@ -86,15 +87,7 @@ export async function startMailServer(): Promise<MailServer> {
       choose = next;
       messages = 0;
     },
-    onMail(count, phase, act) {
-      let seen = 0;
-      const listener = () => {
-        seen += 1;
-        if (seen === count) act();
-      };
-      listeners[phase].add(listener);
-      return () => listeners[phase].delete(listener);
-    },
+    onMail: (count, phase, act) => mails[phase].on(count, act),
     close: () => server.close(),
   };
 }

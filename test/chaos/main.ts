@@ -7,6 +7,7 @@
 import { parseArgs } from 'node:util';
 import { setup } from '../support/build.ts';
 import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
+import { parseCount, watchStop } from '../support/program.ts';
 import { startS3 } from '../support/s3-server.ts';
 import { describeResult, describeTotals } from './report.ts';
 import { type ChaosResult, runChaos } from './run.ts';
@@ -40,13 +41,7 @@ const scenarios = SCENARIOS.filter(isPossible);
 console.log(`chaos: ${runs} runs, seeds ${firstSeed} to ${firstSeed + runs - 1}, ${lanes} at a time`);
 const results: ChaosResult[] = [];
 let next = 0;
-let isStopping = false;
-// Runs that have begun come to their end, and the tally tells of them.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    isStopping = true;
-  });
-}
+const isStopping = watchStop();
 await Promise.all(Array.from({ length: lanes }, runLane));
 await closeTables();
 console.log(describeTotals(results));
@@ -57,7 +52,7 @@ async function runLane(): Promise<void> {
   const { path, remove } = await makeFolder();
   const sources = new ChaosSources(path);
   try {
-    while (next < runs && !isStopping) {
+    while (next < runs && !isStopping()) {
       const seed = firstSeed + next;
       next += 1;
       const result = await runChaos({ sources, s3 }, chooseScenario(seed), seed, kinds);
@@ -103,10 +98,4 @@ function parseKind(name: string): Kind {
   const found = KINDS.find((kind) => kind === name);
   if (found) return found;
   throw new RangeError(`--kinds has ${JSON.stringify(name)}; there are ${KINDS.join(', ')}`);
-}
-
-function parseCount(flag: string, text: string): number {
-  const count = Number(text);
-  if (Number.isInteger(count) && count > 0) return count;
-  throw new RangeError(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
 }

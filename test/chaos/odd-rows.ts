@@ -2,6 +2,7 @@
  * Odd cells: values that a careful exporter takes as they are, takes as null, or keeps out of the drop with the whole row.
  * Pure. Invariant: the expectation is written down here, from the rules in `docs/drops.md`, not computed by the product.
  */
+import type { TradeRow } from '../support/trades.ts';
 import type { TableRow } from './rows.ts';
 
 export interface OddCell {
@@ -15,46 +16,29 @@ export interface OddCell {
 const BAD_UTF8 = Buffer.from([0x4e, 0xff, 0xfe, 0x80]);
 
 /** Taken: `sealed` is what the drop must hold. */
-function taken(name: string, held: Record<string, unknown>, sealed = held, answered?: Record<string, string>): OddCell {
-  return {
-    name,
-    isQuarantined: false,
-    make: ({ id, values }) => ({
-      id,
-      values: { ...values, ...held },
-      sealed: { ...values, ...sealed },
-      isOdd: true,
-      ...(answered ? { answered } : {}),
-    }),
-  };
+function taken(name: string, held: TradeRow, sealed = held, answered?: TableRow['answered']): OddCell {
+  const make = ({ id, values }: TableRow): TableRow => ({
+    ...{ id, values: { ...values, ...held }, sealed: { ...values, ...sealed }, isOdd: true, answered },
+  });
+  return { name, isQuarantined: false, make };
 }
 
-/** Kept out. */
-function refused(name: string, held: Record<string, unknown>, answered?: Record<string, string>): OddCell {
-  return {
-    name,
-    isQuarantined: true,
-    make: ({ id, values }) => ({
-      id,
-      values: { ...values, ...held },
-      sealed: undefined,
-      isOdd: true,
-      ...(answered ? { answered } : {}),
-    }),
+/** Kept out. @param held cells, or what makes them of the row's own date and time */
+function refused(
+  name: string,
+  held: TradeRow | ((date: string, time: string) => TradeRow),
+  answered?: TableRow['answered'],
+): OddCell {
+  const make = ({ id, values }: TableRow): TableRow => {
+    const [date = '', time = ''] = String(values['time']).split(' ');
+    const odd = typeof held === 'function' ? held(date, time) : held;
+    return { id, values: { ...values, ...odd }, sealed: undefined, isOdd: true, answered };
   };
+  return { name, isQuarantined: true, make };
 }
 
-/** A cell whose text is made of the row's own time. */
-function refusedTime(name: string, change: (date: string, time: string) => string): OddCell {
-  return {
-    name,
-    isQuarantined: true,
-    make: ({ id, values }) => {
-      const [date = '', time = ''] = String(values['time']).split(' ');
-      return { id, values: { ...values, time: change(date, time) }, sealed: undefined, isOdd: true };
-    },
-  };
-}
+const refusedTime = (name: string, change: (date: string, time: string) => string) =>
+  refused(name, (date, time) => ({ time: change(date, time) }));
 
 export const ODD_CELLS: readonly OddCell[] = [
   ...['bid', 'underlying_price', 'side', 'moneyness', 'updated_timestamp', 'oi', 'price'].map((column) =>

@@ -8,8 +8,9 @@ import { join } from 'node:path';
 import { DeleteObjectCommand, GetObjectCommand, paginateListObjectsV2, S3Client } from '@aws-sdk/client-s3';
 import { describeFault, startFaultProxy } from '../support/fault-proxy.ts';
 import { listFiles } from '../support/flowdrop.ts';
-import type { S3Server } from '../support/s3-server.ts';
+import { type S3Server, s3Environment } from '../support/s3-server.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { Happening } from './happening.ts';
 import type { Scenario } from './scenario.ts';
 import { NO_TROUBLE, type Trouble } from './trouble.ts';
 
@@ -66,11 +67,9 @@ async function openDirectory(folder: string): Promise<Place> {
     faults: () => Array.from({ length: unmounts }, () => 'unmounted'),
     trouble: () => undefined,
     onOperation(count, act) {
-      let seen = 0;
-      const watcher = watch(folder, { recursive: true }, () => {
-        seen += 1;
-        if (seen === count) act();
-      });
+      const changes = new Happening();
+      changes.on(count, act);
+      const watcher = watch(folder, { recursive: true }, () => changes.note());
       // What vanishes while it is being watched is no failure: files are renamed and removed all the time.
       watcher.on('error', () => {});
       return () => watcher.close();
@@ -102,7 +101,7 @@ async function openDirectory(folder: string): Promise<Place> {
 }
 
 async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes: boolean): Promise<Place> {
-  const listeners = new Set<() => void>();
+  const operations = new Happening();
   const client = new S3Client({
     endpoint: server.endpoint,
     region: server.region,
@@ -113,7 +112,7 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
   const http = await startFaultProxy(server.endpoint);
   const follow = ({ s3 }: Trouble, first = http.requests) =>
     http.follow((request) => {
-      for (const listener of listeners) listener();
+      operations.note();
       return s3(request.number - first, request);
     });
   follow(NO_TROUBLE);
@@ -128,13 +127,7 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
   };
   return {
     to: `s3://${server.bucket}/${prefix}`,
-    env: {
-      AWS_ENDPOINT_URL_S3: breaksBytes ? `http://127.0.0.1:${tcp.port}` : http.url,
-      AWS_REGION: server.region,
-      AWS_ACCESS_KEY_ID: server.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
-      FLOWDROP_S3_PATH_STYLE: String(server.pathStyle),
-    },
+    env: s3Environment({ ...server, endpoint: breaksBytes ? `http://127.0.0.1:${tcp.port}` : http.url }),
     faults: () => [
       ...http.injected.map(({ fault }) => `s3 ${describeFault(fault)}`),
       ...Array.from({ length: tcp.faults }, () => 's3 broken connection'),
@@ -144,15 +137,7 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
       tcp.heal();
       if (next.bytes) tcp.breakWith({ ...next.bytes, lasting: false });
     },
-    onOperation(count, act) {
-      let seen = 0;
-      const listener = () => {
-        seen += 1;
-        if (seen === count) act();
-      };
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    onOperation: (count, act) => operations.on(count, act),
     unmount: async () => undefined,
     mount: async () => [],
     async remove(key) {

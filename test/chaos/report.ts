@@ -71,7 +71,7 @@ function describeTimes(results: readonly ChaosResult[]): string {
     .join(', ');
 }
 
-function countAll(names: readonly string[]): ReadonlyMap<string, number> {
+export function countAll(names: readonly string[]): ReadonlyMap<string, number> {
   return sumCounts(names.map((name) => new Map([[name, 1]])));
 }
 
@@ -85,6 +85,6 @@ function sumOf(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((sum, count) => sum + count, 0);
 }
 
-function describeCounts(counts: ReadonlyMap<string, number>): string {
+export function describeCounts(counts: ReadonlyMap<string, number>): string {
   return [...counts].map(([name, count]) => `${name} x${count}`).join(', ');
 }

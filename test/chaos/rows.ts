@@ -3,6 +3,7 @@
  * are replaced, and rows with an odd cell, each with what must become of it. Pure; `table.ts` keeps and changes them.
  * Invariant: everything is drawn from a seed, and what must become of a row is said here, not asked of the product.
  */
+import { formatSecond, parseSecond } from '../../src/calendar/wall-clock.ts';
 import { createRandom } from '../support/random.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
@@ -11,7 +12,7 @@ export interface TableRow {
   readonly id: string;
   readonly values: TradeRow;
   /** Cells that are answered otherwise than they are held: JSON text by column. */
-  readonly answered?: Readonly<Record<string, string>>;
+  readonly answered?: Readonly<Record<string, string>> | undefined;
   /** The row as the drop must hold it; `undefined` when it belongs into the quarantine. Default: `values`. */
   readonly sealed?: TradeRow | undefined;
   readonly isOdd?: true;
@@ -93,14 +94,8 @@ export function createRow(date: string, k: number, second: number, changes: Trad
   return { id: String(values['id']), values };
 }
 
-function formatSecond(second: number): string {
-  const two = (value: number) => String(value).padStart(2, '0');
-  return `${two(Math.floor(second / 3600))}:${two(Math.floor(second / 60) % 60)}:${two(second % 60)}`;
-}
-
 function secondOf({ values }: TableRow): number {
-  const [hours = 0, minutes = 0, seconds = 0] = String(values['time']).slice(11, 19).split(':').map(Number);
-  return hours * 3600 + minutes * 60 + seconds;
+  return parseSecond(String(values['time']).slice(11, 19));
 }
 
 /** What may happen to rows. */
@@ -160,7 +155,7 @@ export function planAlteration(
     case 'rows-replaced':
       return {
         remove: chosen.map(({ id }) => id),
-        add: chosen.map((row, at) => ({ ...rename(row, `${shuffle(seed, at)}-r${at}`) })),
+        add: chosen.map((row, at) => rename(row, `${shuffle(seed, at)}-r${at}`)),
       };
     case 'rows-twice':
       return { remove: [], add: chosen.map((row, at) => rename(row, `${shuffle(seed, at)}-t${at}`)) };

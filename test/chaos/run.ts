@@ -24,6 +24,7 @@ import {
 } from './judge.ts';
 import { type MailServer, RECIPIENTS, startMailServer } from './mail.ts';
 import { IDENTITY, openPlace, type Place } from './place.ts';
+import { countAll } from './report.ts';
 import { DOUBTED_MOVES } from './rows.ts';
 import type { Kind, Scenario } from './scenario.ts';
 import type { ChaosSource, ChaosSources } from './source.ts';
@@ -316,10 +317,4 @@ async function keepDisk(folder: string, disk: SmallDisk | undefined): Promise<vo
   await cp(folder, `${folder}-kept`, { recursive: true }).catch(() => undefined);
   await disk?.remove();
   await rm(folder, { recursive: true, force: true });
-}
-
-function countAll(names: readonly string[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const name of [...names].sort()) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return counts;
 }

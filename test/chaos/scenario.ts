@@ -77,123 +77,39 @@ const FOLDER: readonly Kind[] = ['unmount', 'store-loses'];
 const S3: readonly Kind[] = ['s3-answers', 'store-lies', 'store-loses'];
 const MAILS: readonly Kind[] = ['sleep', 'mail-server'];
 
+/** One worker, unless it says otherwise, that asks the historical entry point and writes into a folder. */
+function describe(
+  name: string,
+  source: SourceSettings,
+  kinds: readonly Kind[],
+  more: Partial<Scenario> = {},
+): Scenario {
+  return { name, source, api: 'historical', store: 'directory', workers: 1, kinds, ...more };
+}
+
 export const SCENARIOS: readonly Scenario[] = [
-  {
-    name: 'table',
-    ...{ source: TABLE, api: 'historical', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...MOVES, ...DOUBTED, ...FOLDER, 'sleep'],
-  },
-  {
-    name: 'table-portal',
-    ...{ source: TABLE, api: 'portal', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...MOVES, ...DOUBTED],
-  },
-  {
-    name: 'table-symbol',
-    ...{ source: TABLE_BY_SYMBOL, api: 'historical', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...MOVES, ...DOUBTED],
-  },
-  {
-    name: 'table-portal-symbol',
-    ...{ source: TABLE_BY_SYMBOL, api: 'portal', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...MOVES, ...DOUBTED],
-  },
-  {
-    name: 'table-s3',
-    ...{ source: TABLE, api: 'historical', store: 's3', workers: 1 },
-    kinds: [...EVERYWHERE, ...MOVES, ...DOUBTED, ...S3, 'sleep'],
-  },
-  {
-    name: 'mails',
-    ...{ source: TABLE, api: 'historical', store: 'directory', workers: 1, mails: true },
-    kinds: [...EVERYWHERE, ...MOVES, ...FOLDER, ...MAILS],
-  },
-  {
-    name: 'mails-s3',
-    ...{ source: TABLE, api: 'historical', store: 's3', workers: 1, mails: true },
-    kinds: ['kill', ...S3, ...MAILS],
-  },
-  {
-    name: 'generated-day',
-    ...{ source: GENERATED, api: 'historical', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...FOLDER, 'sleep'],
-  },
-  {
-    name: 'real-day',
-    ...{ source: REAL, api: 'historical', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...FOLDER],
-  },
-  {
-    name: 'ordered-by-symbol',
-    ...{ source: { data: 'generated', order: 'symbol' }, api: 'historical', store: 'directory', workers: 1 },
-    kinds: EVERYWHERE,
-  },
-  {
-    name: 'portal',
-    ...{ source: GENERATED, api: 'portal', store: 'directory', workers: 1 },
-    kinds: [...EVERYWHERE, ...FOLDER],
-  },
-  {
-    name: 'real-portal-s3',
-    ...{ source: REAL, api: 'portal', store: 's3', workers: 1 },
-    kinds: [...EVERYWHERE, ...S3],
-  },
-  {
-    name: 'scan-limit',
-    source: { data: 'real', order: 'symbol', scanLimit: 2_500 },
-    ...{ api: 'historical', store: 'directory', workers: 1 },
-    kinds: EVERYWHERE,
-  },
-  {
-    name: 'scan-limit-s3',
-    source: { data: 'generated', order: 'time', scanLimit: 20_000 },
-    ...{ api: 'historical', store: 's3', workers: 1 },
-    kinds: [...EVERYWHERE, ...S3],
-  },
-  {
-    name: 's3-answers',
-    ...{ source: GENERATED, api: 'historical', store: 's3', workers: 1 },
-    kinds: [...EVERYWHERE, ...S3, 'sleep'],
-    always: 's3-answers',
-  },
-  {
-    name: 's3-bytes',
-    ...{ source: REAL, api: 'historical', store: 's3', workers: 1 },
-    kinds: [...EVERYWHERE, 's3-bytes'],
-    always: 's3-bytes',
-  },
-  {
-    name: 'disk-of-store',
-    ...{ source: GENERATED, api: 'historical', store: 'directory', disk: 'store', workers: 1 },
-    kinds: EVERYWHERE,
-    always: 'disk',
-  },
-  {
-    name: 'disk-of-state',
-    ...{ source: REAL, api: 'historical', store: 'directory', disk: 'state', workers: 1 },
-    kinds: EVERYWHERE,
-    always: 'disk',
-  },
-  {
-    name: 'disk-of-state-s3',
-    ...{ source: GENERATED, api: 'historical', store: 's3', disk: 'state', workers: 1 },
-    kinds: [...EVERYWHERE, ...S3],
-    always: 'disk',
-  },
-  {
-    name: 'two-workers',
-    ...{ source: REAL, api: 'historical', store: 'directory', workers: 2 },
-    kinds: [...EVERYWHERE, ...FOLDER],
-  },
-  {
-    name: 'two-workers-s3',
-    ...{ source: GENERATED, api: 'historical', store: 's3', workers: 2 },
-    kinds: [...EVERYWHERE, ...S3],
-  },
-  {
-    name: 'upload-in-parts',
-    ...{ source: { data: 'large', order: 'time' }, api: 'historical', store: 's3', workers: 1, isLong: true },
-    kinds: [...EVERYWHERE, 's3-bytes', 'store-lies'],
-    always: 's3-bytes',
-  },
+  describe('table', TABLE, [...EVERYWHERE, ...MOVES, ...DOUBTED, ...FOLDER, 'sleep']),
+  describe('table-portal', TABLE, [...EVERYWHERE, ...MOVES, ...DOUBTED], { api: 'portal' }),
+  describe('table-symbol', TABLE_BY_SYMBOL, [...EVERYWHERE, ...MOVES, ...DOUBTED]),
+  describe('table-portal-symbol', TABLE_BY_SYMBOL, [...EVERYWHERE, ...MOVES, ...DOUBTED], { api: 'portal' }),
+  describe('table-s3', TABLE, [...EVERYWHERE, ...MOVES, ...DOUBTED, ...S3, 'sleep'], { store: 's3' }),
+  describe('mails', TABLE, [...EVERYWHERE, ...MOVES, ...FOLDER, ...MAILS], { mails: true }),
+  describe('mails-s3', TABLE, ['kill', ...S3, ...MAILS], { store: 's3', mails: true }),
+  describe('generated-day', GENERATED, [...EVERYWHERE, ...FOLDER, 'sleep']),
+  describe('real-day', REAL, [...EVERYWHERE, ...FOLDER]),
+  describe('ordered-by-symbol', { data: 'generated', order: 'symbol' }, EVERYWHERE),
+  describe('portal', GENERATED, [...EVERYWHERE, ...FOLDER], { api: 'portal' }),
+  describe('real-portal-s3', REAL, [...EVERYWHERE, ...S3], { api: 'portal', store: 's3' }),
+  describe('scan-limit', { data: 'real', order: 'symbol', scanLimit: 2_500 }, EVERYWHERE),
+  describe('scan-limit-s3', { ...GENERATED, scanLimit: 20_000 }, [...EVERYWHERE, ...S3], { store: 's3' }),
+  describe('s3-answers', GENERATED, [...EVERYWHERE, ...S3, 'sleep'], { store: 's3', always: 's3-answers' }),
+  describe('s3-bytes', REAL, [...EVERYWHERE, 's3-bytes'], { store: 's3', always: 's3-bytes' }),
+  describe('disk-of-store', GENERATED, EVERYWHERE, { disk: 'store', always: 'disk' }),
+  describe('disk-of-state', REAL, EVERYWHERE, { disk: 'state', always: 'disk' }),
+  describe('disk-of-state-s3', GENERATED, [...EVERYWHERE, ...S3], { store: 's3', disk: 'state', always: 'disk' }),
+  describe('two-workers', REAL, [...EVERYWHERE, ...FOLDER], { workers: 2 }),
+  describe('two-workers-s3', GENERATED, [...EVERYWHERE, ...S3], { store: 's3', workers: 2 }),
+  describe('upload-in-parts', { data: 'large', order: 'time' }, [...EVERYWHERE, 's3-bytes', 'store-lies'], {
+    ...{ store: 's3', always: 's3-bytes', isLong: true },
+  }),
 ];

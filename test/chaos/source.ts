@@ -62,16 +62,8 @@ const TABLE_ROW_LIMIT = 150;
 /** What a date may have of rows that are kept out: a thousandth of it. */
 const MAX_QUARANTINED = 2;
 const MAX_TAKEN_ODDLY = 4;
-const generate = (rows: number) => [
-  '--generate',
-  '1',
-  '--generate-rows',
-  String(rows),
-  '--seed',
-  '11',
-  '--as-of',
-  GENERATED_START,
-];
+const generate = (rows: number) =>
+  `--generate 1 --generate-rows ${rows} --seed 11 --as-of ${GENERATED_START}`.split(' ');
 /** The last page of each has more than a few rows, whatever the order: a page travels gzipped and shows flipped bits. */
 const SESSIONS: Readonly<Record<ServedData, Session>> = {
   generated: {
@@ -134,7 +126,7 @@ export class ChaosSources {
     return remember(this.#services, `${data} ${order} ${scanLimit}`, () => startService([...args, ...more]));
   }
 
-  /** The real day is the input file itself; a generated one is read from its service page by page, by id. */
+  /** The real day is the input file itself. */
   async #readTruth(data: ServedData): Promise<Truth> {
     if (data === 'real') {
       if (!hasRealDay) throw new Error(`there is no ${REAL_DAY_FILE}`);
@@ -142,19 +134,9 @@ export class ChaosSources {
     }
     const { date, rowLimit } = SESSIONS[data];
     const service = await this.#serve({ data, order: 'time' });
-    const lines: string[] = [];
-    for (let last = ''; ; ) {
-      const rows = await ask(
-        service,
-        `SELECT ${TRADE_COLUMNS.map(({ name }) => name).join(', ')} FROM RawOptionTrades WHERE date = '${date}' AND id > '${last}' ORDER BY id LIMIT ${rowLimit}`,
-      );
-      lines.push(...rows.map((row) => `${JSON.stringify(row)}\n`));
-      if (rows.length < rowLimit) break;
-      last = String(rows.at(-1)?.['id']);
-    }
-    if (lines.length !== service.rows) throw new Error(`${lines.length} rows were read of ${service.rows}`);
+    const rows = await readServedRows(service, date, rowLimit);
     const file = join(this.#folder, `${data}.ndjson`);
-    await writeFile(file, lines.join(''));
+    await writeFile(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
     return await openTruth(file);
   }
 }
@@ -213,6 +195,24 @@ function drawRows({ kinds, seed }: Plan): { readonly rows: readonly TableRow[]; 
     if (row && !row.isOdd) rows[at] = make(row);
   }
   return { rows: [...rows, ...createOtherRows(false)], oddities: chosen.map(({ name }) => name) };
+}
+
+/** All rows of a service with one date, page by page, by id. */
+export async function readServedRows(
+  service: TestService,
+  date: string,
+  rowLimit: number,
+): Promise<readonly Record<string, unknown>[]> {
+  const names = TRADE_COLUMNS.map(({ name }) => name).join(', ');
+  const rows: Record<string, unknown>[] = [];
+  let page: readonly Record<string, unknown>[];
+  do {
+    const after = `date = '${date}' AND id > '${rows.at(-1)?.['id'] ?? ''}'`;
+    page = await ask(service, `SELECT ${names} FROM RawOptionTrades WHERE ${after} ORDER BY id LIMIT ${rowLimit}`);
+    rows.push(...page);
+  } while (page.length === rowLimit);
+  if (rows.length !== service.rows) throw new Error(`${rows.length} rows were read of ${service.rows}`);
+  return rows;
 }
 
 async function ask(service: TestService, sql: string): Promise<readonly Record<string, unknown>[]> {

@@ -3,10 +3,11 @@
  * and the same rows as plain values, which are the truth. Invariant: no query sees half an alteration, and `rows` is what
  * the table holds.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { ORDERS, WIRE_TYPES } from '../support/engine-source.ts';
+import { createTurns } from '../support/turns.ts';
 import {
   type Alteration,
   type Lag,
@@ -19,9 +20,6 @@ import {
 
 /** Null stands in every column but those that tell which row it is and where it lies. */
 const NEVER_NULL: ReadonlySet<string> = new Set(['id', 'symbol', 'date', 'time']);
-const TYPES = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
-/** Keys of a table, by what it is ordered by. */
-const ORDERS = { time: 'date, time, id', symbol: 'symbol, date, time, id' } as const;
 /** Most rows of one INSERT with values spelt as SQL. */
 const INSERT_ROWS = 500;
 
@@ -42,7 +40,7 @@ export async function closeTables(): Promise<void> {
 export class ChaosTable {
   readonly #engine: Engine;
   readonly #rows = new Map<string, TableRow>();
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = createTurns();
   #due: Alteration[] = [];
   #requests = 0;
   #pages = 0;
@@ -64,7 +62,7 @@ export class ChaosTable {
     const name = `chaos_${tables}`;
     const table = new ChaosTable(await openEngine(), name);
     const columns = TRADE_COLUMNS.map(({ name, wire }) =>
-      NEVER_NULL.has(name) ? `${name} ${TYPES[wire]}` : `${name} Nullable(${TYPES[wire]})`,
+      NEVER_NULL.has(name) ? `${name} ${WIRE_TYPES[wire]}` : `${name} Nullable(${WIRE_TYPES[wire]})`,
     );
     await table.#engine.command(
       `CREATE TABLE ${table.name} (${columns.join(', ')}) ENGINE = MergeTree ORDER BY (${ORDERS[order]}) SETTINGS index_granularity = 16`,
@@ -151,13 +149,6 @@ export class ChaosTable {
         .map((row) => `(${TRADE_COLUMNS.map(({ name }) => toSql(row.values[name])).join(', ')})`);
       await this.#engine.command(`INSERT INTO ${this.name} VALUES ${values.join(', ')}`);
     }
-  }
-
-  async #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(act);
-    // Whoever comes next does not care how this one ended.
-    this.#turn = turn.catch(() => delay(0));
-    return await turn;
   }
 }
 

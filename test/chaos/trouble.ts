@@ -4,7 +4,7 @@
  * numbers of its own: the same seed gives the same faults of a kind whatever else is drawn.
  */
 import { drawFault, type Fault, type FaultKind, type SeenRequest } from '../support/fault-plan.ts';
-import { createRandom } from '../support/random.ts';
+import { createRandom, drawSeed, pick } from '../support/random.ts';
 import type { MailFault } from './mail.ts';
 import { type Alteration, DOUBTED_MOVES, type Lag, LIFE_MOVES, MOVES, type Move } from './rows.ts';
 import { KINDS, type Kind, type Scenario } from './scenario.ts';
@@ -64,22 +64,24 @@ export interface Trouble {
   readonly mail: (number: number) => MailFault | undefined;
 }
 
+const nothing = () => undefined;
+
 export const NO_TROUBLE: Trouble = {
   isCalm: true,
   areOnlyRows: false,
-  api: () => undefined,
+  api: nothing,
   rows: [],
   lag: undefined,
   apiClock: undefined,
   ownClockMs: [],
-  s3: () => undefined,
+  s3: nothing,
   bytes: undefined,
   loses: undefined,
   unmount: undefined,
   disk: undefined,
   kills: [],
   sleep: undefined,
-  mail: () => undefined,
+  mail: nothing,
 };
 
 /** Attempts that have trouble; those after it have none. */
@@ -110,26 +112,14 @@ export function drawPlan(scenario: Scenario, seed: number, only?: readonly Kind[
   const attempts = Array.from({ length: TROUBLED_ATTEMPTS }, (_, attempt): Trouble => {
     const strength = 1 / 2 ** attempt;
     const often = (random: () => number) => random() < 1.2 * strength;
-    const lies = draw<Trouble['s3']>(
-      'store-lies',
-      () => undefined,
-      (random) => drawLies(random, strength),
-    );
-    const answers = draw<Trouble['s3']>(
-      's3-answers',
-      () => undefined,
-      (random) => drawS3Faults(random, strength),
-    );
+    const lies = draw<Trouble['s3']>('store-lies', nothing, (random) => drawLies(random, strength));
+    const answers = draw<Trouble['s3']>('s3-answers', nothing, (random) => drawS3Faults(random, strength));
     const drawBehind = (kind: Kind, most: number) =>
       draw<Trouble['lag']>(kind, undefined, (random) => drawLag(random, often(random), most));
     const [failover, lag] = [drawBehind('failover', MOST_REQUEST), drawBehind('lag', 1)];
     return {
       areOnlyRows,
-      api: draw<Trouble['api']>(
-        'network',
-        () => undefined,
-        (random) => drawApiFaults(random, faults, strength),
-      ),
+      api: draw<Trouble['api']>('network', nothing, (random) => drawApiFaults(random, faults, strength)),
       rows: LIFE_MOVES.flatMap((move) =>
         draw<readonly Alteration[]>(move, [], (random) => drawMoves(random, move, attempt)),
       ),
@@ -145,11 +135,7 @@ export function drawPlan(scenario: Scenario, seed: number, only?: readonly Kind[
         draw<Moment | undefined>('kill', undefined, (random) => drawMoment(random, attempt < kills, scenario)),
       ),
       sleep: draw<Trouble['sleep']>('sleep', undefined, (random) => drawMoment(random, often(random), scenario)),
-      mail: draw<Trouble['mail']>(
-        'mail-server',
-        () => undefined,
-        (random) => drawMailFaults(random, strength),
-      ),
+      mail: draw<Trouble['mail']>('mail-server', nothing, (random) => drawMailFaults(random, strength)),
     };
   });
   return { kinds, attempts, seed: Math.imul(seed, 2_654_435_761) >>> 0 };
@@ -203,7 +189,7 @@ function drawFaultKinds(random: () => number): readonly (typeof API_KINDS)[numbe
 }
 
 function drawApiFaults(random: () => number, kinds: readonly FaultKind[], strength: number): Trouble['api'] {
-  const seed = seedOf(random);
+  const seed = drawSeed(random);
   const total = (0.2 + 0.8 * random()) * API_RATE * strength;
   const rates = Object.fromEntries(
     kinds.map((kind) => [kind, (total / kinds.length) * (RARE.has(kind) ? RARE_SHARE : 1)]),
@@ -238,7 +224,7 @@ function drawMoves(random: () => number, move: Move, attempt: number): readonly 
   // When something is sealed, and early: a run without much to do asks little.
   if (DOUBTED_MOVES.some((one) => one === move)) {
     const number = 1 + Math.floor(random() ** 2 * MOST_REQUEST);
-    const [rows, seed] = [pick(random, MANY_ROWS), seedOf(random)];
+    const [rows, seed] = [pick(random, MANY_ROWS), drawSeed(random)];
     const happens = attempt > 0 && random() < 1 - attempt / (2 * TROUBLED_ATTEMPTS);
     return happens ? [{ move, at: { on: 'request', number }, rows, spread: 'far', seed }] : [];
   }
@@ -251,7 +237,7 @@ function drawMoves(random: () => number, move: Move, attempt: number): readonly 
       at: { on, number: 1 + Math.floor(random() * most) },
       rows: pick(random, MOVED_ROWS),
       spread: pick(random, ['near', 'far', 'burst'] as const),
-      seed: seedOf(random),
+      seed: drawSeed(random),
     };
   });
 }
@@ -284,7 +270,7 @@ function drawOwnClocks(random: () => number, happens: boolean): readonly number[
 const S3_RATE = 0.25;
 
 function drawS3Faults(random: () => number, strength: number): Trouble['s3'] {
-  const seed = seedOf(random);
+  const seed = drawSeed(random);
   const rate = random() * S3_RATE * strength;
   return (number) => {
     const draw = createRandom(Math.imul(seed, 0x9e3779b1) + Math.imul(number, 0x85ebca6b));
@@ -310,7 +296,7 @@ const COPY_LIES = [
 
 /** By the place among the requests that can be lied to: there are few of them. */
 function drawLies(random: () => number, strength: number): Trouble['s3'] {
-  const seed = seedOf(random);
+  const seed = drawSeed(random);
   const rate = (0.3 + 0.7 * random()) * LIE_RATE * strength;
   let puts = 0;
   return (_, { method, path, headers }) => {
@@ -363,22 +349,11 @@ function drawMoment(random: () => number, happens: boolean, { mails }: Scenario)
 }
 
 function drawMailFaults(random: () => number, strength: number): Trouble['mail'] {
-  const seed = seedOf(random);
+  const seed = drawSeed(random);
   const rate = 0.5 * strength;
   return (number) => {
     const draw = createRandom(Math.imul(seed, 0x9e3779b1) + Math.imul(number, 0x85ebca6b));
     if (draw() >= rate) return undefined;
     return pick<MailFault>(draw, ['mail-put-off', 'mail-cut', 'mail-lost-answer']);
   };
-}
-
-function pick<T>(random: () => number, choices: readonly T[]): T {
-  const [first] = choices;
-  const chosen = choices[Math.floor(random() * choices.length)] ?? first;
-  if (chosen === undefined) throw new RangeError('there is nothing to pick from');
-  return chosen;
-}
-
-function seedOf(random: () => number): number {
-  return Math.floor(random() * 2 ** 31);
 }

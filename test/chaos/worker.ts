@@ -20,7 +20,6 @@ export interface Attempt {
   readonly disk: DiskFault['how'] | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  readonly ms: number;
   readonly worker: number;
   /** How far its clock was off. */
   readonly ownClockMs: number;
@@ -60,7 +59,6 @@ const STALLED_AFTER_MS = 300;
 
 export async function runWorker(setup: AttemptSetup): Promise<Attempt> {
   const { worker, ownClockMs, job, cwd, env, api, place, mail, kill, sleep, diskFault, disk, usualMs } = setup;
-  const started = performance.now();
   const stops: (() => void)[] = [];
   let killed: Attempt['kill'];
   let broken: Attempt['disk'];
@@ -137,5 +135,5 @@ export async function runWorker(setup: AttemptSetup): Promise<Attempt> {
   // A kill that came after the end hit nothing.
   const signal: NodeJS.Signals | null | undefined = process?.signalCode;
   const hit = finished.code === null ? (killed ?? (signal === 'SIGUSR2' ? 'leap' : undefined)) : undefined;
-  return { ...finished, worker, ownClockMs, kill: hit, slept, disk: broken, ms: performance.now() - started };
+  return { ...finished, worker, ownClockMs, kill: hit, slept, disk: broken };
 }

@@ -1,12 +1,11 @@
 /** The Helm chart, as far as it can be held without Helm. `npm run nightly -- helm` renders it and compares it with the bases. */
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { isMap, parse, parseDocument, type YAMLMap } from 'yaml';
 import { REPO } from '../support/flowdrop.ts';
 import { listItems, readPage } from '../support/pages.ts';
-import { podOf, readBase } from './kubernetes.ts';
+import { compileSchema, listResources, readBase } from './kubernetes.ts';
 
 const CHART = join(REPO, 'deploy', 'helm', 'flowdrop');
 const read = (name: string) => readFileSync(join(CHART, name), 'utf8');
@@ -68,15 +67,14 @@ it('each value of the chart has a comment, or its group has', () => {
 
 it('the chart asks for the memory, cores and disk of the bases', () => {
   const sizes = (base: string) => {
-    const objects = readBase(base);
-    const claim = objects.find(({ kind }) => kind === 'PersistentVolumeClaim') as { readonly spec?: Claim } | undefined;
-    const resources = objects.flatMap((object) => podOf(object)?.containers ?? []).map((one) => one.resources);
-    return { resources, size: claim?.spec?.resources.requests.storage };
+    const claim = readBase(base).find(({ kind }) => kind === 'PersistentVolumeClaim');
+    const { spec } = (claim ?? {}) as { readonly spec?: Claim };
+    return { resources: listResources(base), size: spec?.resources.requests.storage };
   };
   const { daemon, cronJob, service } = values;
   expect(sizes('daemon')).toEqual({ resources: [daemon.resources], size: daemon.persistence.size });
   expect(sizes('cronjob')).toEqual({ resources: [cronJob.resources], size: cronJob.persistence.size });
-  expect(sizes('service').resources).toEqual([service.resources]);
+  expect(listResources('service')).toEqual([service.resources]);
 });
 
 it('the table of deploy/README.md has the requests and limits of the bases', () => {
@@ -86,18 +84,11 @@ it('the table of deploy/README.md has the requests and limits of the bases', () 
     pod.toLowerCase(),
     [{ requests: { cpu, memory: `${memory}Gi` }, limits: { memory: `${limit}Gi` } }],
   ]);
-  const bases = ['daemon', 'cronjob', 'service'].map((base) => [
-    base,
-    readBase(base)
-      .flatMap((object) => podOf(object)?.containers ?? [])
-      .map((one) => one.resources),
-  ]);
-  expect(table).toEqual(bases);
+  expect(table).toEqual(['daemon', 'cronjob', 'service'].map((base) => [base, listResources(base)]));
 });
 
 it("the chart's values are valid by its schema, and a misspelt or mistyped one is not", () => {
-  const { default: Ajv } = createRequire(import.meta.url)('ajv') as { readonly default: new () => Validator };
-  const validate = new Ajv().compile(JSON.parse(read('values.schema.json')));
+  const validate = compileSchema(JSON.parse(read('values.schema.json')));
   expect([validate(values), validate.errors]).toEqual([true, null]);
   for (const wrong of [
     { setings: {} },
@@ -113,7 +104,4 @@ it("the chart's values are valid by its schema, and a misspelt or mistyped one i
 
 interface Claim {
   readonly resources: { readonly requests: { readonly storage: string } };
-}
-interface Validator {
-  compile(schema: object): { (value: unknown): boolean; readonly errors: unknown };
 }

@@ -15,12 +15,7 @@ export type Instruction =
   | { readonly kind: 'arg'; readonly name: string; readonly value: string }
   | { readonly kind: 'env' | 'label'; readonly values: Readonly<Record<string, string>> }
   | { readonly kind: 'workdir' | 'user' | 'volume'; readonly value: string }
-  | { readonly kind: 'entrypoint' | 'cmd'; readonly args: readonly string[] }
-  | {
-      readonly kind: 'healthcheck';
-      readonly options: Readonly<Record<string, string>>;
-      readonly args: readonly string[];
-    };
+  | { readonly kind: 'entrypoint' | 'cmd' | 'healthcheck'; readonly args: readonly string[] };
 
 export interface ImageStage {
   readonly image: string;
@@ -117,7 +112,7 @@ function parseLine(line: string): Instruction {
     case 'CMD':
       return { kind: 'cmd', args: parseExec(value) };
     case 'HEALTHCHECK':
-      return { kind: 'healthcheck', options, args: parseExec(value.replace(/^CMD\s+/, '')) };
+      return { kind: 'healthcheck', args: parseExec(value.replace(/^CMD\s+/, '')) };
     default:
       throw new Error(`an instruction that is not known here: ${line}`);
   }

@@ -1,6 +1,7 @@
 /** Kubernetes objects of `deploy/`, and the schemas that they are held against: Kubernetes' own and the Prometheus operator's. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'vitest';
@@ -74,6 +75,24 @@ export function readBase(name: string): readonly KubernetesObject[] {
 
 export function podOf({ spec }: KubernetesObject): PodSpec | undefined {
   return spec?.template?.spec ?? spec?.jobTemplate?.spec.template.spec;
+}
+
+/** Requests and limits of the containers of a base. */
+export function listResources(base: string): readonly Container['resources'][] {
+  return readBase(base).flatMap((object) => (podOf(object)?.containers ?? []).map(({ resources }) => resources));
+}
+
+interface Validator {
+  (value: unknown): boolean;
+  readonly errors: unknown;
+}
+
+/** A JSON Schema as a function. @param ajv of the schema's draft */
+export function compileSchema(schema: object, ajv: 'ajv' | 'ajv/dist/2019' = 'ajv', options: object = {}): Validator {
+  const { default: Ajv } = createRequire(import.meta.url)(ajv) as {
+    readonly default: new (options: object) => { compile(schema: object): Validator };
+  };
+  return new Ajv(options).compile(schema);
 }
 
 /** Whether a package with schemas is there. */

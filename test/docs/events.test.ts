@@ -16,6 +16,7 @@ import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver 
 import { REPO } from '../support/flowdrop.ts';
 import { createDraft } from '../support/manifest.ts';
 import { listBlocks, listCodes, listRows, readPage } from '../support/pages.ts';
+import { findFreePort } from '../support/server-process.ts';
 
 const PAGE = 'docs/events.md';
 
@@ -45,7 +46,7 @@ afterEach(() => {
 });
 
 async function startRelay(tool: string, token = ''): Promise<string> {
-  const port = await freePort();
+  const port = await findFreePort();
   const at = { AIRFLOW_URL: target.url, DAGSTER_URL: target.url, SLACK_WEBHOOK_URL: `${target.url}/slack` };
   const bot = { SLACK_API_URL: `${target.url}/api`, SLACK_BOT_TOKEN: token, SLACK_CHANNEL_ID: 'C123' };
   relay = spawn(process.execPath, [join(REPO, 'deploy/relay/relay.mjs'), tool], {
@@ -67,13 +68,6 @@ async function startRelay(tool: string, token = ''): Promise<string> {
     )
     .toBe(413);
   return url;
-}
-
-async function freePort(): Promise<number> {
-  const held = await startWebhookReceiver();
-  const port = Number(new URL(held.url).port);
-  await held.close();
-  return port;
 }
 
 const open = (url: string, secret = WEBHOOK_SECRET) => createWebhook({ use: 'event', url, secret }, systemClock);

@@ -10,57 +10,44 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { readSnippets } from '../support/drop-snippets.ts';
-import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { listBlocks, PAGES } from '../support/pages.ts';
+import { listFiles, MAIN, makeFolder, REPO } from '../support/flowdrop.ts';
+import { findSnippets } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { findSpark } from '../support/spark.ts';
+import { runShipped } from './shipped-job.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
 const python = findPython();
 const spark = findSpark();
 const SESSION_ROWS = 500;
-const snippets = PAGES.flatMap(listBlocks).filter(({ info }) => info === 'python run');
 
 describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
   let cwd: string;
   let remove: () => Promise<void>;
   beforeAll(async () => {
     ({ path: cwd, remove } = await makeFolder());
-    const jobs = ['--jobs', join(REPO, 'jobs')];
-    await runWith(1, SESSION_ROWS, [...jobs, 'run', 'nightly-trades', '--no-report']);
+    const generated = (rows: number, seed: string) => [
+      ...['--generate', '2', '--generate-rows', String(rows), '--seed', seed],
+    ];
+    await runShipped(cwd, { generated: generated(SESSION_ROWS, '1') });
     // The first session is restated, for the snippet that reads an earlier revision.
     const [first = ''] = (await listFiles(join(cwd, 'out/drops/trades'))).map((file) => file.slice(8, 18));
-    const dates = ['--from', first, '--to', first];
-    await runWith(2, SESSION_ROWS + 1, [...jobs, 'backfill', 'nightly-trades', ...dates, '--all']);
+    const command = ['backfill', 'nightly-trades', '--from', first, '--to', first, '--all'];
+    await runShipped(cwd, { generated: generated(SESSION_ROWS + 1, '2'), command });
   }, 240_000);
   afterAll(async () => await remove());
 
-  async function runWith(seed: number, rows: number, args: readonly string[]): Promise<void> {
-    const generated = ['--generate', '2', '--generate-rows', `${rows}`, '--seed', `${seed}`];
-    const service = await startService(generated);
-    try {
-      const run = await flowdrop(args, { cwd, env: service.env });
-      expect(run.code, run.stderr).toBe(0);
-    } finally {
-      await service.stop();
-    }
-  }
-
-  it.for(snippets.map(({ page, line, text }) => [`${page}:${line}`, text] as const))(
-    'of %s runs in Python',
-    { timeout: 400_000 },
-    ([, text], { skip }) => {
-      const isSpark = text.includes('pyspark');
-      skip(isSpark && spark.isMissing, 'Spark is a nightly part');
-      const env = { ...process.env, PYSPARK_SUBMIT_ARGS: spark.submitArgs };
-      const path = isSpark ? spark.path : python.path;
-      const run = spawnSync(path, ['-'], { cwd, input: text, encoding: 'utf8', env });
-      expect(run.status, run.stderr).toBe(0);
-      // It says something: an empty answer would be a snippet that reads nothing.
-      expect(run.stdout.trim().length).toBeGreaterThan(20);
-      expect(run.stdout).not.toMatch(/Empty|Series\(\[\]/);
-    },
-  );
+  it.for(findSnippets('python run'))('of %s runs in Python', { timeout: 400_000 }, ([, text], { skip }) => {
+    const isSpark = text.includes('pyspark');
+    skip(isSpark && spark.isMissing, 'Spark is a nightly part');
+    const env = { ...process.env, PYSPARK_SUBMIT_ARGS: spark.submitArgs };
+    const path = isSpark ? spark.path : python.path;
+    const run = spawnSync(path, ['-'], { cwd, input: text, encoding: 'utf8', env });
+    expect(run.status, run.stderr).toBe(0);
+    // It says something: an empty answer would be a snippet that reads nothing.
+    expect(run.stdout.trim().length).toBeGreaterThan(20);
+    expect(run.stdout).not.toMatch(/Empty|Series\(\[\]/);
+  });
 
   it('of the notebook runs, cell after cell, and draws', () => {
     const { cells } = JSON.parse(readFileSync(join(REPO, 'docs', 'flow.ipynb'), 'utf8')) as {
@@ -74,15 +61,8 @@ describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
   });
 
   it('of the page of a drop runs in every reader that it names', async () => {
-    const jobs = ['--jobs', join(REPO, 'jobs')];
-    const {
-      pandas,
-      Polars,
-      DuckDB,
-      ClickHouse,
-      flowdrop: line,
-      ...others
-    } = await readSnippets(jobs, 'nightly-trades', { cwd });
+    const snippets = await readSnippets([], 'nightly-trades', { cwd });
+    const { pandas, Polars, DuckDB, ClickHouse, flowdrop: line, ...others } = snippets;
     expect(others).toEqual({});
     for (const input of [pandas, Polars]) {
       const run = spawnSync(python.path, ['-'], { cwd, input, encoding: 'utf8' });
@@ -96,7 +76,7 @@ describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
     } finally {
       await engine.close();
     }
-    const command = line?.replace('flowdrop', `"${process.execPath}" "${MAIN}" ${jobs.join(' ')} --json`) ?? '';
+    const command = line?.replace('flowdrop', `"${process.execPath}" "${MAIN}" --json`) ?? '';
     const run = spawnSync('sh', ['-c', command], { cwd, encoding: 'utf8' });
     expect(run.status, run.stderr).toBe(0);
     expect(JSON.parse(run.stdout)).toHaveLength(10);

@@ -3,29 +3,25 @@
  * run; only address and key are put in.
  */
 import { spawnSync } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { readSnippets } from '../support/drop-snippets.ts';
-import { flowdrop, makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { listBlocks, PAGES } from '../support/pages.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { findSnippets } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { s3Environment, startS3 } from '../support/s3-server.ts';
+import { runShipped } from './shipped-job.ts';
 
 /** Skipped where they cannot be had, which `support/` says aloud; CI never skips them. */
 const python = findPython('requirements-duckdb.txt');
 const dataFrames = findPython();
 const { server } = await startS3();
 const SYMBOLS = 5;
+/** Of `runShipped`. */
 const SESSION_ROWS = 500;
 /** As the pages have them. */
 const [PAGE_FOLDER, PAGE_KEY, PAGE_REGION] = ['quant-drops/options', "'AKIA...', ", "REGION 'us-east-1'"];
 const PAGE_ADDRESS = 'https://quant-drops.s3.amazonaws.com/options';
-
-const blocks = PAGES.flatMap(listBlocks);
-const withInfo = (info: 'sql duckdb s3 run' | 'sql clickhouse s3 run') =>
-  blocks.filter((block) => block.info === info).map(({ page, line, text }) => [`${page}:${line}`, text] as const);
 
 /** Its extensions come from PyPI, where its own server cannot be reached; then `INSTALL` has nothing to do. */
 const DUCKDB_PROLOGUE = `
@@ -43,29 +39,18 @@ describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => 
   beforeAll(async () => {
     if (server === undefined) return;
     ({ path: cwd, remove } = await makeFolder());
-    const shipped = await readFile(join(REPO, 'jobs', 'nightly-trades.yaml'), 'utf8');
-    const job = join(cwd, 'nightly-trades.yaml');
-    await writeFile(job, shipped.replace('to: out/drops', `to: s3://${server.bucket}/${prefix}`));
-    const service = await startService(['--generate', '2', '--generate-rows', `${SESSION_ROWS}`]);
-    try {
-      const run = await flowdrop(['run', job, '--no-report'], {
-        cwd,
-        env: { ...service.env, ...s3Environment(server) },
-      });
-      expect(run.code, run.stderr).toBe(0);
-    } finally {
-      await service.stop();
-    }
+    const change = (text: string) => text.replace('to: out/drops', `to: s3://${server.bucket}/${prefix}`);
+    await runShipped(cwd, { change, env: s3Environment(server) });
   }, 240_000);
   afterAll(async () => await remove());
 
-  it.skipIf(python.isMissing).each(withInfo('sql duckdb s3 run'))('of %s runs in DuckDB', (_, text) => {
+  it.skipIf(python.isMissing).each(findSnippets('sql duckdb s3 run'))('of %s runs in DuckDB', (_, text) => {
     expect(text).toContain(PAGE_FOLDER);
     const sql = withOwnSecret(text).replaceAll(PAGE_FOLDER, `${server?.bucket}/${prefix}`);
     expect(countInDuckDb(sql)).toBeGreaterThan(SYMBOLS);
   });
 
-  it.each(withInfo('sql clickhouse s3 run'))('of %s runs in ClickHouse', async (_, text) => {
+  it.each(findSnippets('sql clickhouse s3 run'))('of %s runs in ClickHouse', async (_, text) => {
     expect(text).toContain(PAGE_ADDRESS);
     const sql = text.replaceAll(PAGE_ADDRESS, `${server?.endpoint}/${server?.bucket}/${prefix}`);
     expect(await countInClickHouse(sql)).toBeGreaterThan(SYMBOLS);
@@ -75,7 +60,7 @@ describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => 
     'of the page of a drop runs in every reader that it names',
     async () => {
       const env = server && s3Environment(server);
-      const snippets = await readSnippets([], join(cwd, 'nightly-trades.yaml'), { cwd, ...(env && { env }) });
+      const snippets = await readSnippets([], 'nightly-trades', { cwd, ...(env && { env }) });
       const { pandas, Polars, DuckDB = '', ClickHouse = '' } = snippets;
       // The names of the AWS SDK, which pyarrow and Polars know; that of one service only is not among them.
       const aws = { ...env, AWS_ENDPOINT_URL: server?.endpoint, AWS_ALLOW_HTTP: 'true' };

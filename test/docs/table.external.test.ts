@@ -1,23 +1,18 @@
 /** The snippets of the pages that read an Iceberg table, run over the table of a real run by the readers that they name. */
 import { spawnSync } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { flowdrop, makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { listBlocks, PAGES } from '../support/pages.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { findSnippets, splitStatements } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { findSpark } from '../support/spark.ts';
+import { runShipped } from './shipped-job.ts';
 
 /** Skipped where Python cannot be had, which `support/` says aloud; CI never skips it. */
 const python = findPython();
 const pythonDuckDb = findPython('requirements-duckdb.txt');
 const spark = findSpark();
-
-const blocks = PAGES.flatMap(listBlocks);
-const withInfo = (info: 'python table run' | 'sql duckdb table run' | 'sql clickhouse table run') =>
-  blocks.filter((block) => block.info === info).map(({ page, line, text }) => [`${page}:${line}`, text] as const);
 
 /** Where DuckDB's own server cannot be reached, its extension comes from PyPI; then `INSTALL iceberg` has nothing to do. */
 const DUCKDB_PROLOGUE = `
@@ -33,16 +28,8 @@ let cwd: string;
 let remove: () => Promise<void>;
 beforeAll(async () => {
   ({ path: cwd, remove } = await makeFolder());
-  const shipped = await readFile(join(REPO, 'jobs', 'nightly-trades.yaml'), 'utf8');
-  const job = join(cwd, 'nightly-trades.yaml');
-  await writeFile(job, shipped.replace('  dataset: trades\n', '  dataset: trades\n  table: iceberg\n'));
-  const service = await startService(['--generate', '2', '--generate-rows', '500']);
-  try {
-    const run = await flowdrop(['run', job, '--no-report'], { cwd, env: service.env });
-    expect(run.code, run.stderr).toBe(0);
-  } finally {
-    await service.stop();
-  }
+  const change = (text: string) => text.replace('  dataset: trades\n', '  dataset: trades\n  table: iceberg\n');
+  await runShipped(cwd, { change });
 }, 240_000);
 afterAll(async () => await remove());
 
@@ -54,7 +41,7 @@ function runPython(path: string, text: string): string {
 }
 
 describe('a snippet that reads a table', () => {
-  it.skipIf(python.isMissing).for(withInfo('python table run'))(
+  it.skipIf(python.isMissing).for(findSnippets('python table run'))(
     'of %s runs in Python',
     { timeout: 400_000 },
     ([, text], { skip }) => {
@@ -67,7 +54,7 @@ describe('a snippet that reads a table', () => {
     },
   );
 
-  it.skipIf(pythonDuckDb.isMissing).each(withInfo('sql duckdb table run'))(
+  it.skipIf(pythonDuckDb.isMissing).each(findSnippets('sql duckdb table run'))(
     'of %s runs in DuckDB in Python',
     (_, text) => {
       const statements = JSON.stringify(splitStatements(text));
@@ -80,7 +67,7 @@ describe('a snippet that reads a table', () => {
     },
   );
 
-  it.each(withInfo('sql clickhouse table run'))('of %s runs in the embedded ClickHouse', async (_, text) => {
+  it.each(findSnippets('sql clickhouse table run'))('of %s runs in the embedded ClickHouse', async (_, text) => {
     const home = process.cwd();
     // It reads tables only below the folder in which it was started.
     process.chdir(tmpdir());
@@ -94,8 +81,3 @@ describe('a snippet that reads a table', () => {
     }
   });
 });
-
-function splitStatements(text: string): readonly string[] {
-  const bare = text.replaceAll(/--.*$/gm, '');
-  return bare.split(/;\s*(?:\n|$)/).filter((statement) => statement.trim() !== '');
-}

@@ -8,10 +8,10 @@ import { once } from 'node:events';
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { REPO } from '../support/flowdrop.ts';
+import { parseCount } from '../support/program.ts';
 
-const REPO = fileURLToPath(new URL('../..', import.meta.url));
 const TALLY_PATH = 'test/nightly/TALLY.md';
 const TALLY = join(REPO, TALLY_PATH);
 const SEEDS = 1_000_000;
@@ -77,8 +77,8 @@ for (const name of positionals) {
   if (!PARTS[name])
     throw new RangeError(`there is no part ${JSON.stringify(name)}; there are ${Object.keys(PARTS).join(', ')}`);
 }
-const given = parseCount('--seed', values.seed);
-const runs = parseCount('--runs', values.runs);
+const given = values.seed === undefined ? undefined : parseCount('--seed', values.seed);
+const runs = values.runs === undefined ? undefined : parseCount('--runs', values.runs);
 const git = (...words: readonly string[]) => execFileSync('git', words, { cwd: REPO, encoding: 'utf8' }).trim();
 
 for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS)) {
@@ -127,11 +127,4 @@ async function run([command = '', ...args]: readonly string[], seed: number, isD
   }
   const [code] = (await closed) as [number | null];
   return { code, last };
-}
-
-function parseCount(flag: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const count = Number(text);
-  if (Number.isInteger(count) && count > 0) return count;
-  throw new RangeError(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
 }

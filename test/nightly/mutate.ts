@@ -18,12 +18,11 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { parseAst } from 'vitest/node';
-import { createRandom } from '../support/random.ts';
+import { REPO } from '../support/flowdrop.ts';
+import { createRandom, pick } from '../support/random.ts';
 
-const REPO = fileURLToPath(new URL('../..', import.meta.url));
 const RESULTS = join(REPO, 'test/nightly/MUTATIONS.md');
 /** A test run that takes longer hangs: the fault is noticed. */
 const PATIENCE_MS = 1_800_000;
@@ -94,7 +93,7 @@ try {
 /** Without end: each time another folder and another kind. */
 function* drawFaults(): Generator<Fault> {
   const random = createRandom(seed);
-  const draw = <T>(from: readonly T[]) => from[Math.floor(random() * from.length)] as T; // Never of an empty list.
+  const draw = <T>(from: readonly T[]) => pick(random, from);
   const files = listFiles('src').filter((file) => file.endsWith('.ts'));
   const folders = [...new Set(files.map((file) => file.split('/')[1] ?? ''))].sort(() => random() - 0.5);
   let lastKind = '';

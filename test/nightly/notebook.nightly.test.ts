@@ -6,7 +6,8 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { flowdrop, makeFolder, REPO, startService } from '../support/flowdrop.ts';
+import { runShipped } from '../docs/shipped-job.ts';
+import { makeFolder, REPO } from '../support/flowdrop.ts';
 import { findPython } from '../support/python.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
@@ -42,18 +43,12 @@ describe('the notebook', () => {
     'runs over drops, and each cell gives what the committed one shows',
     async () => {
       const { path: cwd, remove } = await makeFolder();
-      const service = await startService(['--generate', '2', '--generate-rows', '20000']);
       try {
-        const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'run', 'nightly-trades', '--no-report'], {
-          cwd,
-          env: service.env,
-        });
-        expect(run.code, run.stderr).toBe(0);
+        await runShipped(cwd, { generated: ['--generate', '2', '--generate-rows', '20000'] });
         const done = spawnSync(python.path, ['-c', RUN, PAGE, 'done.ipynb'], { cwd, encoding: 'utf8' });
         expect(done.status, done.stderr).toBe(0);
         expect(listOutputs(read(join(cwd, 'done.ipynb')))).toEqual(listOutputs(read(PAGE)));
       } finally {
-        await service.stop();
         await remove();
       }
     },

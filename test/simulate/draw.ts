@@ -16,12 +16,11 @@ import {
 import { addDays, formatSecond, parseSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { expiresAt, leavesAt } from '../../src/plan/dates.ts';
-import type { MailFault } from '../chaos/mail.ts';
 import { createRow, LIFE_MOVES, type Move, type Spread, type TableRow } from '../chaos/rows.ts';
-import { drawFault, type Fault, type FaultKind } from '../support/fault-plan.ts';
+import { drawFault, type FaultKind } from '../support/fault-plan.ts';
 import { parseSqlJob } from '../support/jobs.ts';
-import { createRandom } from '../support/random.ts';
-import type { StoreTrouble } from './fate.ts';
+import { createRandom, drawSeed, pick as pickFrom } from '../support/random.ts';
+import type { RunTrouble } from './world.ts';
 
 export interface RowMove {
   readonly date: string;
@@ -33,13 +32,7 @@ export interface RowMove {
   readonly to: string;
 }
 
-export interface DrawnTrouble {
-  readonly stopAt?: number | undefined;
-  readonly deathAt?: { readonly step: number; readonly after: boolean } | undefined;
-  readonly store?: { readonly operation: number; readonly how: StoreTrouble } | undefined;
-  readonly api?: ((request: number) => Fault | undefined) | undefined;
-  readonly mail?: ((message: number) => MailFault | undefined) | undefined;
-  readonly isMailDown?: boolean | undefined;
+export interface DrawnTrouble extends Omit<RunTrouble, 'onRequest'> {
   /** What moves before the n-th request is answered. */
   readonly moves: ReadonlyMap<number, RowMove>;
   /** From this request on, until the run is over, a replica answers that has no rows after a time. */
@@ -56,7 +49,6 @@ export type LifeEvent =
 export type Evenings = 'own-day' | 'session';
 
 export interface DrawnLife {
-  readonly seed: number;
   /** Set in a life whose market trades all segments. */
   readonly evenings?: Evenings | undefined;
   /** When the first row of a date leaves the lookback. */
@@ -71,7 +63,6 @@ export interface DrawnLife {
   /** A date whose rows do not move but lag, and that has like sessions before it which tell of its end. */
   readonly lagging: string | undefined;
   readonly recipients: readonly string[];
-  readonly correctAbove: number;
   readonly rows: readonly TableRow[];
   readonly startMs: number;
   /** By time. */
@@ -171,7 +162,7 @@ function drawSegments(random: () => number, date: string, evenings: Evenings, fi
 export function drawLife(seed: number, evenings?: Evenings): DrawnLife {
   const random = createRandom(Math.imul(seed, 2_654_435_761));
   const below = (most: number) => Math.floor(random() * most);
-  const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
+  const pick = <One>(choices: readonly One[]) => pickFrom(random, choices);
   const all = listSessions(FIRST, LAST);
   const from = below(all.length - 12);
   const near = all.slice(from, from + 10);
@@ -195,7 +186,7 @@ export function drawLife(seed: number, evenings?: Evenings): DrawnLife {
   const drawMove = (date: string): RowMove => ({
     ...{ date, move: pick(LIFE_MOVES), rows: random() < MANY_SHARE ? 60 : 1 + below(6) },
     spread: pick(['near', 'far'] as const),
-    seed: below(2 ** 31),
+    seed: drawSeed(random),
     to: pick(dates),
   });
   const drawTrouble = () => drawRunTrouble(random, () => drawMove(pick(dates)));
@@ -253,18 +244,9 @@ drop: {to: out, dataset: trades}
 ${isNarrow ? '' : `reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]`}
 `;
   return {
-    ...{
-      seed,
-      evenings,
-      expiryOf,
-      rowLimit: (isLagging ? 40 : 10) + below(25),
-      calendar,
-      dates: open,
-      cared,
-      recipients,
-      correctAbove,
-    },
-    ...{ rows, startMs, lagging: isLagging ? last : undefined },
+    ...{ evenings, expiryOf, calendar, dates: open, cared, recipients, rows, startMs },
+    rowLimit: (isLagging ? 40 : 10) + below(25),
+    lagging: isLagging ? last : undefined,
     job: parseSqlJob('life.yaml', text),
     events: events.sort((a, b) => a.atMs - b.atMs),
   };
@@ -300,7 +282,7 @@ function drawLags(
 
 function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTrouble {
   const below = (most: number) => Math.floor(random() * most);
-  const pick = <One>(choices: readonly One[]): One => choices[below(choices.length)] as One; // Below the length.
+  const pick = <One>(choices: readonly One[]) => pickFrom(random, choices);
   const kinds = new Set([pick(TROUBLES), ...(random() < 0.4 ? [pick(TROUBLES)] : [])]);
   const step = () => 1 + Math.floor(random() ** 1.3 * STEPS);
   const moves = new Map<number, RowMove>();
@@ -323,7 +305,7 @@ function drawRunTrouble(random: () => number, drawMove: () => RowMove): DrawnTro
     if (!kinds.has('api')) return undefined;
     const drawn: readonly FaultKind[] = Array.from({ length: 1 + below(3) }, () => pick(API_KINDS));
     const rates = Object.fromEntries(drawn.map((kind) => [kind, FAULT_RATE / drawn.length]));
-    const seed = below(2 ** 31);
+    const seed = drawSeed(random);
     return (number) => drawFault({ seed, rates }, number);
   }
 

@@ -4,6 +4,7 @@
  * all segments, and the source dates evenings so.
  */
 import { parseArgs } from 'node:util';
+import { parseCount, watchStop } from '../support/program.ts';
 import type { Evenings } from './draw.ts';
 import { simulateLife } from './simulate.ts';
 import { createTotals } from './tally.ts';
@@ -26,17 +27,11 @@ const evenings = readEvenings(values.evenings);
 const isOne = values.life !== undefined;
 const first = isOne ? parseCount('--life', values.life) : parseCount('--seed', values.seed);
 const count = isOne ? 1 : parseCount('--runs', values.runs);
-let isStopping = false;
-// A life that has begun comes to its end, and the tally tells of it.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    isStopping = true;
-  });
-}
+const isStopping = watchStop();
 console.log(`simulate: ${count} lives, seeds ${first} to ${first + count - 1}`);
 const world = await World.open();
 const totals = createTotals();
-for (let done = 0; done < count && !isStopping; done += 1) {
+for (let done = 0; done < count && !isStopping(); done += 1) {
   const result = await simulateLife(world, first + done, undefined, evenings);
   totals.add(result);
   if (isOne || result.problems.length > 0) console.log(result.story.join('\n'));
@@ -50,10 +45,4 @@ process.exitCode = totals.failed.length === 0 ? 0 : 1;
 function readEvenings(text: string | undefined): Evenings | undefined {
   if (text === undefined || text === 'own-day' || text === 'session') return text;
   throw new RangeError(`--evenings is ${JSON.stringify(text)}; allowed are own-day and session`);
-}
-
-function parseCount(flag: string, text: string | undefined): number {
-  const parsed = Number(text);
-  if (Number.isInteger(parsed) && parsed > 0) return parsed;
-  throw new RangeError(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
 }

@@ -6,11 +6,11 @@ import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { formatWallClock } from '../../src/calendar/wall-clock.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { RowChange, TableRow } from '../chaos/rows.ts';
-import { insertRows } from '../support/engine-source.ts';
+import { insertRows, WIRE_TYPES } from '../support/engine-source.ts';
 import type { TradeRow } from '../support/trades.ts';
+import { createTurns } from '../support/turns.ts';
 
 const NAME = 'simulated_trades';
-const TYPES = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
 const DAY_MS = 86_400_000;
 const LOOKBACK_MS = 15 * DAY_MS;
 const DELAY_MS = 15 * 60_000;
@@ -29,7 +29,7 @@ export class LifeTable {
   #rows = new Map<string, TableRow>();
   #versions = new Map<string, Version[]>();
   #behind: string | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = createTurns();
   /** Since the rows last changed: what a run asks the next one asks again. */
   readonly #answers = new Map<string, Buffer>();
 
@@ -39,7 +39,7 @@ export class LifeTable {
 
   /** @param engine that the lives share, so each begins with `restart` */
   static async create(engine: Engine): Promise<LifeTable> {
-    const columns = TRADE_COLUMNS.map(({ name, wire }) => `${name} ${TYPES[wire]}`).join(', ');
+    const columns = TRADE_COLUMNS.map(({ name, wire }) => `${name} ${WIRE_TYPES[wire]}`).join(', ');
     await engine.command(`CREATE OR REPLACE TABLE ${NAME} (${columns}) ENGINE = Memory`);
     return new LifeTable(engine);
   }
@@ -120,11 +120,5 @@ export class LifeTable {
       const isSame = last?.size === rows.size && [...rows].every(([id, values]) => last.get(id) === values);
       if (!isSame) this.#versions.set(date, [...all, { atMs: this.#now(), rows }]);
     }
-  }
-
-  async #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(act);
-    this.#turn = turn.catch(() => undefined);
-    return await turn;
   }
 }

@@ -1,4 +1,5 @@
 /** What simulated lives came to, for people: a line a failed life, and the totals at the end. */
+import { countAll, describeCounts } from '../chaos/report.ts';
 import type { LifeResult } from './simulate.ts';
 
 export interface LifeTotals {
@@ -8,27 +9,12 @@ export interface LifeTotals {
 }
 
 export function createTotals(): LifeTotals {
-  const counts = {
-    lives: 0,
-    dates: 0,
-    equal: 0,
-    stale: 0,
-    lost: 0,
-    mails: 0,
-    requests: 0,
-    restated: 0,
-    ms: 0,
-  };
-  const changes = new Map<string, number>();
-  const faults = new Map<string, number>();
-  const ends = new Map<string, number>();
+  const counts = { lives: 0, dates: 0, equal: 0, stale: 0, lost: 0, mails: 0, requests: 0, restated: 0, ms: 0 };
+  const changes: string[] = [];
+  const faults: string[] = [];
+  const ends: string[] = [];
   const failed: number[] = [];
-  const sum = (all: ReadonlyMap<string, number>) => [...all.values()].reduce((total, one) => total + one, 0);
-  const list = (all: ReadonlyMap<string, number>) =>
-    [...all]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, count]) => `${name} x${count}`)
-      .join(', ');
+  const list = (names: readonly string[]) => `${names.length} (${describeCounts(countAll(names))})`;
   return {
     failed,
     add({ seed, problems, dates, equal, stale, lost, moves, mails, runs, ms }) {
@@ -37,31 +23,29 @@ export function createTotals(): LifeTotals {
       counts.equal += equal;
       counts.stale += stale;
       counts.lost += lost;
-      for (const move of moves) changes.set(move, (changes.get(move) ?? 0) + 1);
       counts.mails += mails;
       counts.ms += ms;
+      changes.push(...moves);
       if (problems.length > 0) failed.push(seed);
       for (const { finished, faults: done, requests } of runs) {
         counts.requests += requests;
-        for (const fault of done) faults.set(fault, (faults.get(fault) ?? 0) + 1);
+        faults.push(...done);
         const { error, shortfall, result } = finished ?? {};
-        const end = finished === undefined ? 'died' : error === undefined ? (shortfall ?? 'done') : readCode(error);
-        ends.set(end, (ends.get(end) ?? 0) + 1);
+        ends.push(finished === undefined ? 'died' : error === undefined ? (shortfall ?? 'done') : readCode(error));
         counts.restated +=
           result?.dates.filter(({ revision = 1, status }) => status === 'sealed' && revision > 1).length ?? 0;
       }
     },
     describe() {
-      const ended = (name: string) => [...faults].filter(([fault]) => fault.startsWith(name));
-      const aborts = sum(new Map([...ended('stopped'), ...ended('died')]));
+      const aborts = faults.filter((fault) => /^(stopped|died)/.test(fault));
       return [
         '',
         `lives: ${counts.lives}, ${(counts.ms / Math.max(1, counts.lives) / 1000).toFixed(2)} s each`,
-        `runs: ${sum(ends)} (${list(ends)}), ${counts.requests} requests`,
+        `runs: ${list(ends)}, ${counts.requests} requests`,
         `dates: ${counts.dates}: ${counts.equal} equal to the source at their end, ${counts.lost} recorded as lost, ${counts.stale} left to themselves before they expired`,
-        `changes at the source: ${sum(changes)} (${list(changes)}); restatements: ${counts.restated}`,
-        `faults: ${sum(faults)} (${list(faults)})`,
-        `runs stopped or killed at a step: ${aborts}`,
+        `changes at the source: ${list(changes)}; restatements: ${counts.restated}`,
+        `faults: ${list(faults)}`,
+        `runs stopped or killed at a step: ${aborts.length}`,
         `mails: ${counts.mails}`,
         ...(failed.length > 0 ? [`failed lives, for --life: ${failed.join(', ')}`] : []),
         `${counts.lives - failed.length} passed, ${failed.length} failed`,

@@ -12,7 +12,6 @@ import { RENEWAL_MS } from '../../src/deliver/receipt.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type FinishedRun, runJob, stageJob } from '../../src/export/run-job.ts';
-
 import type { StagedAhead } from '../../src/export/trades/ahead.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
@@ -63,7 +62,6 @@ export interface SimulatedRun {
   /** Whether there was no trouble. */
   readonly isCalm: boolean;
   readonly steps: number;
-  readonly ms: number;
   readonly requests: number;
   readonly startMs: number;
   readonly endMs: number;
@@ -76,31 +74,21 @@ export class World {
   readonly engine: Engine;
   readonly #front: Front;
   readonly #proxy: FaultProxy;
-  readonly #limits: { rowLimit: number };
-  readonly #onRequest: { act: (() => Promise<void>) | undefined };
   /** Where the lives have their folders. */
   readonly folder: string;
   /** Of its mails: who gets which counts, not how they look. */
   readonly templates: string;
+  #rowLimit = 1;
+  #onRequest: (() => Promise<void>) | undefined;
 
-  private constructor(parts: {
-    engine: Engine;
-    table: LifeTable;
-    front: Front;
-    proxy: FaultProxy;
-    mail: MailServer;
-    limits: { rowLimit: number };
-    onRequest: { act: (() => Promise<void>) | undefined };
-    folder: string;
-    templates: string;
-  }) {
+  private constructor(
+    parts: Pick<World, 'engine' | 'table' | 'mail' | 'folder' | 'templates'> & { front: Front; proxy: FaultProxy },
+  ) {
     this.engine = parts.engine;
     this.table = parts.table;
     this.#front = parts.front;
     this.#proxy = parts.proxy;
     this.mail = parts.mail;
-    this.#limits = parts.limits;
-    this.#onRequest = parts.onRequest;
     this.folder = parts.folder;
     this.templates = parts.templates;
   }
@@ -108,18 +96,16 @@ export class World {
   static async open(): Promise<World> {
     const engine = await openEmbeddedEngine({ settings: { max_threads: 1, ...UNCOMPILED } });
     const table = await LifeTable.create(engine);
-    const limits = { rowLimit: 1 };
-    const onRequest: { act: (() => Promise<void>) | undefined } = { act: undefined };
     const front = await startFront({
       table: {
         rows: [],
         async query(sql) {
-          await onRequest.act?.();
+          await world.#onRequest?.();
           return await table.query(sql);
         },
       },
       get rowLimit() {
-        return limits.rowLimit;
+        return world.#rowLimit;
       },
       isPage,
     });
@@ -127,7 +113,8 @@ export class World {
     const mail = await startMailServer();
     const folder = await mkdtemp(join(tmpdir(), 'flowdrop-simulate-'));
     const templates = await makePlainTemplates(join(folder, 'templates'));
-    return new World({ engine, table, front, proxy, mail, limits, onRequest, folder, templates });
+    const world = new World({ engine, table, front, proxy, mail, folder, templates });
+    return world;
   }
 
   async close(): Promise<void> {
@@ -142,7 +129,7 @@ export class World {
   async begin(options: LifeOptions): Promise<Life> {
     for (const date of await listStages(this.engine)) await discardStages(this.engine, date);
     const clock = createFakeClock({ startMs: options.startMs, waiting: [PROGRESS_MS, RENEWAL_MS] });
-    this.#limits.rowLimit = options.rowLimit;
+    this.#rowLimit = options.rowLimit;
     this.#proxy.dateBy(() => new Date(clock.now()).toUTCString());
     const folder = await mkdtemp(join(this.folder, 'life-'));
     return new Life(this, { ...options, clock, folder });
@@ -154,7 +141,7 @@ export class World {
     const injected = this.#proxy.injected.length;
     const mailFaults = this.mail.faults.length;
     let request = 0;
-    this.#onRequest.act =
+    this.#onRequest =
       onRequest &&
       (async () => {
         request += 1;
@@ -215,7 +202,6 @@ export class Life {
   async run(given?: RunTrouble): Promise<SimulatedRun> {
     const trouble = given ?? {};
     const fate = new Fate(trouble);
-    const began = performance.now();
     const { log, records } = createKeptLog();
     const startMs = this.now();
     const before = this.#world.requests;
@@ -233,7 +219,6 @@ export class Life {
       faults: [...fate.faults, ...listFaults(), ...(trouble.isMailDown ? ['mail server down'] : [])],
       isCalm: given === undefined,
       steps: fate.steps,
-      ms: performance.now() - began,
       requests: this.#world.requests - before,
       startMs,
       endMs: this.now(),

@@ -1,8 +1,6 @@
 /** `flowdrop serve --catalog` as a user starts it, on a free port. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { MAIN } from './flowdrop.ts';
+import { spawnService } from './flowdrop.ts';
+import { endProcess } from './server-process.ts';
 
 export interface CatalogProcess {
   readonly url: string;
@@ -18,27 +16,6 @@ export async function startCatalogProcess(
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<CatalogProcess> {
-  const child: ChildProcess = spawn(process.execPath, [MAIN, 'serve', '--catalog', store, '--port', '0', ...args], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const { stdout, stderr } = child;
-  if (stdout === null || stderr === null) throw new Error('no pipes');
-  const log: string[] = [];
-  createInterface({ input: stderr }).on('line', (line) => log.push(line));
-  const ready = await new Promise<Readonly<Record<string, unknown>>>((resolve, reject) => {
-    createInterface({ input: stdout }).once('line', (line) => resolve(JSON.parse(line)));
-    child.once('close', (code) => reject(new Error(`the catalog ended with ${code}: ${log.join('\n')}`)));
-  });
-  return {
-    url: String(ready['url']),
-    ready,
-    log,
-    stop: async () => {
-      if (child.exitCode !== null) return;
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-    },
-  };
+  const { child, ready, log } = await spawnService(['--catalog', store, ...args], env, () => {});
+  return { url: String(ready['url']), ready, log, stop: async () => void (await endProcess(child, 'SIGTERM')) };
 }

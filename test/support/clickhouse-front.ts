@@ -12,6 +12,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { serveHttp } from './http-server.ts';
+import { createTurns } from './turns.ts';
 
 /** Where the engine makes tables, which a job must name. */
 export const FRONT_DATABASE = 'flowdrop_tables';
@@ -67,16 +68,7 @@ interface FrontState {
   readonly statements: string[];
   readonly hooks: Pick<ClickHouseFront, 'onStatement'>;
   /** Settings hold for the whole engine, so statements of several requests take turns. */
-  takeTurn<T>(act: () => Promise<T>): Promise<T>;
-}
-
-function createTurns(): FrontState['takeTurn'] {
-  let last: Promise<unknown> = Promise.resolve();
-  return async (act) => {
-    const turn = last.then(act);
-    last = turn.catch(() => {});
-    return await turn;
-  };
+  readonly takeTurn: ReturnType<typeof createTurns>;
 }
 
 async function answer(

@@ -1,10 +1,9 @@
 /** `flowdrop start` as a process: its log, its children and its end. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { MAIN } from './flowdrop.ts';
+import { MAIN, parseLine } from './flowdrop.ts';
 import { listChildren } from './processes.ts';
-import { hasEnded } from './server-process.ts';
+import { endProcess, killServer } from './server-process.ts';
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
@@ -38,8 +37,10 @@ export function spawnDaemon(cwd: string, env: Readonly<Record<string, string>>) 
   const own = { PATH: process.env['PATH'], HOME: cwd, TZ: 'Pacific/Auckland', FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0' };
   const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], { cwd, env: { ...own, ...env } });
   const lines: LogLine[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => lines.push(parseLine(line)));
-  return { child, lines, stop: () => stop(child) };
+  createInterface({ input: child.stderr }).on('line', (line) =>
+    lines.push(parseLine(line) ?? { event: 'unreadable', line }),
+  );
+  return { child, lines, stop: async () => void (await endProcess(child, 'SIGTERM')) };
 }
 
 /** Resolves when it has its status page. */
@@ -65,18 +66,12 @@ export async function startDaemon(cwd: string, env: Readonly<Record<string, stri
       if (!(await waitFor(isIdle))) throw new Error(`the daemon still has children: ${await listChildren(pid)}`);
     },
     async kill() {
-      const ended = once(child, 'exit');
       // It first, so that it starts no others.
       child.kill('SIGSTOP');
       for (const run of await listChildren(pid)) process.kill(run, 'SIGKILL');
-      child.kill('SIGKILL');
-      await ended;
+      await killServer(child);
     },
-    async killAlone() {
-      const ended = once(child, 'exit');
-      child.kill('SIGKILL');
-      await ended;
-    },
+    killAlone: () => killServer(child),
     stop,
   };
 }
@@ -92,19 +87,4 @@ export async function waitFor(
     await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
   return false;
-}
-
-async function stop(child: ChildProcess): Promise<void> {
-  if (hasEnded(child)) return;
-  const ended = once(child, 'exit');
-  child.kill('SIGTERM');
-  await ended;
-}
-
-function parseLine(line: string): LogLine {
-  try {
-    return JSON.parse(line) as LogLine;
-  } catch {
-    return { event: 'unreadable', line };
-  }
 }

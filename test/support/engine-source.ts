@@ -30,13 +30,14 @@ export interface EngineSource extends Source {
   pages(): readonly string[];
 }
 
+/** Types of a table of the contract's columns. */
+export const WIRE_TYPES = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
 /** Keys of a table, by what it is said to be ordered by. */
-const ORDERS = { time: 'date, time, id', symbol: 'symbol, date, time, id', clock: 'time' } as const;
+export const ORDERS = { time: 'date, time, id', symbol: 'symbol, date, time, id', clock: 'time' } as const;
 
 /** Creates an empty `RawOptionTrades` of the contract's columns. @param order what the table is ordered by; `clock`: by nothing but the time */
 export async function createTradesTable(engine: Engine, order: keyof typeof ORDERS = 'time'): Promise<void> {
-  const type = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
-  const columns = TRADE_COLUMNS.map(({ name, wire }) => `${quoteIdentifier(name)} ${type[wire]}`).join(', ');
+  const columns = TRADE_COLUMNS.map(({ name, wire }) => `${quoteIdentifier(name)} ${WIRE_TYPES[wire]}`).join(', ');
   await engine.command(
     `CREATE OR REPLACE TABLE RawOptionTrades (${columns}) ENGINE = MergeTree ORDER BY (${ORDERS[order]}) SETTINGS index_granularity = 16`,
   );

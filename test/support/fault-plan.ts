@@ -4,7 +4,7 @@
  * Invariant: the fault of a request is a function of the plan and of that request alone, so a seed repeats a failure.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { createRandom } from './random.ts';
+import { createRandom, drawSeed, pick } from './random.ts';
 
 export type Fault =
   /** Milliseconds before the head, or between head and body. */
@@ -182,10 +182,6 @@ export function drawFault({ seed, rates }: RandomPlan, number: number): Fault | 
 
 type Random = () => number;
 
-const pick = <T>(random: Random, choices: readonly [T, ...T[]]): T =>
-  choices[Math.floor(random() * choices.length)] ?? choices[0];
-const seedOf = (random: Random) => Math.floor(random() * 2 ** 31);
-
 const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, { kind: Kind }> } = {
   delay: (random) => ({ kind: 'delay', before: pick(random, ['head', 'body']), ms: Math.ceil(random() * 20) }),
   drip: (random) => ({ kind: 'drip', bytes: 1 + Math.floor(random() * 2000), everyMs: 1 }),
@@ -198,7 +194,7 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
   garble: (random) =>
     random() < 0.25
       ? { kind: 'garble', how: 'gzip' }
-      : { kind: 'garble', how: 'bytes', count: 1 + Math.floor(random() * 4), seed: seedOf(random) },
+      : { kind: 'garble', how: 'bytes', count: 1 + Math.floor(random() * 4), seed: drawSeed(random) },
   shorten: (random) => ({ kind: 'shorten', rows: 1 + Math.floor(random() * 3) }),
   envelope: (random) => ({ kind: 'envelope', meta: { truncated: true }, rows: Math.floor(random() * 5) }),
   count: (random) => ({ kind: 'count', list: 'counts', value: pick(random, ['1e300', '-1', '0.5', '"abc"']) }),

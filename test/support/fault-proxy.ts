@@ -61,15 +61,8 @@ const HOST = '127.0.0.1';
 /** A reset that overtakes bytes which the caller has not read yet looks to it like an orderly end of the connection. */
 const RESET_AFTER_MS = 20;
 
-/**
- * @param target base address of the service
- * @param log is told the seed of a random plan
- */
-export async function startFaultProxy(
-  target: string,
-  plan: FaultPlan = [],
-  log: (line: string) => void = console.info,
-): Promise<FaultProxy> {
+/** @param target base address of the service */
+export async function startFaultProxy(target: string, plan: FaultPlan = []): Promise<FaultProxy> {
   const injected: Injection[] = [];
   const closing = new AbortController();
   // Every request in flight listens.
@@ -90,7 +83,7 @@ export async function startFaultProxy(
   });
   const follow = (next: FaultPlan) => {
     choose = createFaultChoice(next);
-    if ('seed' in next) log(`fault proxy: seed ${next.seed}, rates ${JSON.stringify(next.rates)}`);
+    if ('seed' in next) console.info(`fault proxy: seed ${next.seed}, rates ${JSON.stringify(next.rates)}`);
   };
   const listen = async (port: number) => {
     if (server.listening || closing.signal.aborted) return;

@@ -41,8 +41,6 @@ export const wait =
     await gate();
     return await act();
   };
-/** Never answers. */
-export const hang: CallFault = () => new Promise(() => {});
 
 /** The fault at the call of this number, or at those that match, so many times. */
 export function at(where: number | RegExp, fault: CallFault, times = Number.POSITIVE_INFINITY): StorePlan {

@@ -3,7 +3,6 @@
  * with the test's folder.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { runInHost } from './command-host.ts';
 import { takeGeneratedData } from './generated-data.ts';
+import { endProcess } from './server-process.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
 export const MAIN = join(REPO, 'dist', 'main.js');
@@ -34,8 +34,6 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** In a process of its own, because the test is about what a process is, or leaves behind. */
   readonly process?: true;
-  /** Entry file of another build, run in a process of its own. */
-  readonly main?: string;
   /** Called with its own process, e.g. to kill it. */
   readonly onStart?: (child: ChildProcess) => void;
 }
@@ -45,13 +43,13 @@ export interface RunOptions {
  * is bare but for what the test gives.
  */
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
-  const { cwd, main = MAIN } = options;
+  const { cwd } = options;
   const env = bareEnvironment(options.env);
   // Node reads its own variables when it starts.
   const isNodes = Object.keys(env).some((name) => name.startsWith('NODE_'));
-  const isOwn = options.process || options.onStart || main !== MAIN || isNodes;
-  if (!isOwn) return await runInHost(main, { args, cwd, env });
-  const child = spawn(process.execPath, [main, ...args], { cwd, env });
+  const isOwn = options.process || options.onStart || isNodes;
+  if (!isOwn) return await runInHost(MAIN, { args, cwd, env });
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd, env });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {
@@ -101,42 +99,45 @@ export async function startService(
 ): Promise<TestService> {
   const data = await takeGeneratedData(args);
   const limits = ['--requests-per-second', '1000000', '--concurrency', '1'];
-  const own = ['--port', '0', '--portal-port', '0', '--key', KEY, ...limits];
-  const child = spawn(process.execPath, [MAIN, 'serve', ...own, ...args, ...data.args], {
-    cwd: tmpdir(),
-    env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug', ...env }),
-  });
+  const own = ['--portal-port', '0', '--key', KEY, ...limits, ...args, ...data.args];
   const lines: Record<string, unknown>[] = [];
   const requests: RequestLine[] = [];
-  const said: string[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => {
-    said.push(line);
+  const { child, ready } = await spawnService(own, { FLOWDROP_LOG_LEVEL: 'debug', ...env }, (line) => {
     const entry = parseLine(line);
     if (entry) lines.push(entry);
     if (entry?.['event'] === 'request') requests.push(entry as unknown as RequestLine);
   });
-  const ready = await new Promise<ReadyLine>((resolve, reject) => {
-    createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
-    child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${said.join('\n')}`)));
-  });
+  const { url, portal_url: portalUrl, rows } = ready as unknown as ReadyLine; // What `serve` prints.
   const end = async (signal: NodeJS.Signals) => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill(signal);
-    await ended;
-    await data.release(child.exitCode === 0);
+    if (await endProcess(child, signal)) await data.release(child.exitCode === 0);
   };
   return {
     pid: child.pid ?? 0, // It has a number, for it has answered.
-    url: ready.url,
-    portalUrl: ready.portal_url,
-    rows: ready.rows,
-    lines,
-    requests,
-    env: workerEnvironment(ready.url, ready.portal_url),
+    ...{ url, portalUrl, rows, lines, requests },
+    env: workerEnvironment(url, portalUrl),
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
   };
+}
+
+/** `flowdrop serve` on a free port, when it is ready. @param onLine takes the lines of its log */
+export async function spawnService(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  onLine: (line: string) => void,
+) {
+  const options = { cwd: tmpdir(), env: bareEnvironment(env) };
+  const child = spawn(process.execPath, [MAIN, 'serve', '--port', '0', ...args], options);
+  const log: string[] = [];
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    log.push(line);
+    onLine(line);
+  });
+  const ready = await new Promise<Readonly<Record<string, unknown>>>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
+    child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${log.join('\n')}`)));
+  });
+  return { child, ready, log };
 }
 
 interface ReadyLine {
@@ -181,7 +182,8 @@ function bareEnvironment(extra: Readonly<Record<string, string>> = {}): Record<s
   return { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', TZ: 'Pacific/Auckland', ...extra };
 }
 
-function parseLine(line: string): Record<string, unknown> | undefined {
+/** `undefined` for what is no JSON. */
+export function parseLine(line: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(line) as Record<string, unknown>;
   } catch {

@@ -1,5 +1,4 @@
 /** Logs for tests: one that drops everything, and one that keeps its records. */
-import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import type { Log } from '../../src/core/log.ts';
 
@@ -15,11 +14,5 @@ export interface KeptLog {
 
 export function createKeptLog(): KeptLog {
   const records: Readonly<Record<string, unknown>>[] = [];
-  const sink = new Writable({
-    write(line, _encoding, done) {
-      records.push(JSON.parse(String(line)));
-      done();
-    },
-  });
-  return { log: pino({ level: 'debug' }, sink), records };
+  return { log: pino({ level: 'debug' }, { write: (line) => records.push(JSON.parse(line)) }), records };
 }

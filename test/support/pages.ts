@@ -48,6 +48,18 @@ export function listBlocks(page: string): readonly Block[] {
   return blocks;
 }
 
+/** Blocks of all pages with an info string, by page and line. */
+export function findSnippets(info: string): readonly (readonly [where: string, text: string])[] {
+  const found = PAGES.flatMap(listBlocks).filter((block) => block.info === info);
+  return found.map(({ page, line, text }) => [`${page}:${line}`, text]);
+}
+
+/** The statements of a block of SQL, without comments. */
+export function splitStatements(text: string): readonly string[] {
+  const bare = text.replaceAll(/--.*$/gm, '');
+  return bare.split(/;\s*(?:\n|$)/).filter((statement) => statement.trim() !== '');
+}
+
 /** Section below a heading of the second level, up to the next one. @throws when there is none */
 export function readSection(page: string, heading: string): string {
   const section = readPage(page).split(`\n## ${heading}\n`)[1];
@@ -97,11 +109,4 @@ function splitCommands(line: string): readonly (readonly string[])[] {
     else commands.at(-1)?.push(word.replace(/^<\(|\)$/g, '').replaceAll(/["']/g, ''));
   }
   return commands;
-}
-
-/** A table as the formatter sets it. */
-export function buildTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = titles.map((title, at) => Math.max(3, title.length, ...rows.map((row) => (row[at] ?? '').length)));
-  const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`;
-  return [line(titles), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
 }

@@ -1,15 +1,9 @@
-/**
- * A real mail server for the tests: Debian's postfix, which `postfix-start.sh` installs (as root on Debian) and runs. Each
- * test file has one of its own, in a temporary folder, on loopback, and stops it. Invariant: in CI there is no way without
- * one. What it accepts and refuses is said in the script.
- */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createConnection } from 'node:net';
-import { tmpdir } from 'node:os';
+/** A real mail server for the tests: Debian's postfix. What it accepts and refuses is said in `postfix-start.sh`. */
+import { spawnSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { findFreePort, findObstacle, hasEnded, killServer } from './server-process.ts';
+import type { ServerStart } from './external.ts';
+import { findFreePort, findObstacle, killServer, launchServer, readGreeting, startServer } from './server-process.ts';
 
 /** A delivered mail as Python's `email` reads it. */
 export interface DeliveredMail {
@@ -43,9 +37,6 @@ export interface PostfixServer {
   stop(): Promise<void>;
 }
 
-const SCRIPT = fileURLToPath(new URL('postfix-start.sh', import.meta.url));
-/** Installing takes the most of it. */
-const START_TIMEOUT_MS = 240_000;
 /** From the answer to DATA to the file in the mailbox. */
 const DELIVERY_TIMEOUT_MS = 20_000;
 /** Between two looks. */
@@ -68,57 +59,36 @@ names = sorted(os.listdir(folder), key=lambda name: os.stat(os.path.join(folder,
 print(json.dumps([read(os.path.join(folder, name)) for name in names]))
 `;
 
-import { type ServerStart, startExternal } from './external.ts';
-
 /** @throws when `CI` is set and there is no server: CI skips nothing */
 export async function startPostfix(): Promise<ServerStart<PostfixServer>> {
-  return await startExternal('postfix', findOrStart);
+  return await startServer('postfix', await findPostfixObstacle(), async (folder) => {
+    const port = await findFreePort();
+    const isReady = async () => (await readGreeting(port)).startsWith('220 ');
+    const child = await launchServer('postfix-start.sh', [folder, String(port)], isReady);
+    const read = () => readMailbox(join(folder, 'mail', 'inbox', 'new'));
+    return {
+      port,
+      caFile: join(folder, 'ca.pem'),
+      async mails(count) {
+        let found = read();
+        const end = performance.now() + DELIVERY_TIMEOUT_MS;
+        while (found.length < count && performance.now() < end) {
+          await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+          found = read();
+        }
+        return found;
+      },
+      log: () => readFile(join(folder, 'log', 'mail.log'), 'utf8'),
+      stop: () => killServer(child),
+    };
+  });
 }
 
-async function findOrStart(): Promise<ServerStart<PostfixServer>> {
-  const reason = await findObstacle('postfix-start.sh', '/usr/sbin/postfix', 'postfix');
-  if (reason !== undefined) return { server: undefined, reason };
-  if (process.getuid?.() !== 0) return { server: undefined, reason: "postfix's master runs as root" };
-  if (spawnSync('python3', ['--version']).status !== 0) return { server: undefined, reason: 'there is no python3' };
-  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-postfix-'));
-  try {
-    return { server: await launch(folder, await findFreePort()), reason: undefined };
-  } catch (error) {
-    await rm(folder, { recursive: true, force: true });
-    return { server: undefined, reason: String(error) };
-  }
-}
-
-async function launch(folder: string, port: number): Promise<PostfixServer> {
-  const child = spawn(SCRIPT, [folder, String(port)], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
-  child.stderr.on('data', (data: Buffer) => {
-    said += data.toString();
-  });
-  await untilReady(child, port).catch(async (error: unknown) => {
-    await killServer(child);
-    throw new Error(`postfix-start.sh failed: ${String(error)}: ${said.trim()}`);
-  });
-  const read = () => readMailbox(join(folder, 'mail', 'inbox', 'new'));
-  return {
-    port,
-    caFile: join(folder, 'ca.pem'),
-    async mails(count) {
-      let found = read();
-      const end = performance.now() + DELIVERY_TIMEOUT_MS;
-      while (found.length < count && performance.now() < end) {
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-        found = read();
-      }
-      return found;
-    },
-    log: () => readFile(join(folder, 'log', 'mail.log'), 'utf8'),
-    async stop() {
-      await killServer(child);
-      // Its children end when they find that it has gone; a queue file may still be written until then.
-      await rm(folder, { recursive: true, force: true, maxRetries: 10 });
-    },
-  };
+async function findPostfixObstacle(): Promise<string | undefined> {
+  const obstacle = await findObstacle('postfix-start.sh', '/usr/sbin/postfix', 'postfix');
+  if (obstacle !== undefined) return obstacle;
+  if (process.getuid?.() !== 0) return "postfix's master runs as root";
+  return spawnSync('python3', ['--version']).status === 0 ? undefined : 'there is no python3';
 }
 
 function readMailbox(folder: string): readonly DeliveredMail[] {
@@ -128,26 +98,4 @@ function readMailbox(folder: string): readonly DeliveredMail[] {
   });
   if (status !== 0) throw new Error(`the mailbox cannot be read: ${stderr}`);
   return JSON.parse(stdout) as readonly DeliveredMail[];
-}
-
-async function untilReady(child: ChildProcess, port: number): Promise<void> {
-  const end = performance.now() + START_TIMEOUT_MS;
-  while (performance.now() < end) {
-    if (hasEnded(child)) throw new Error('it has ended');
-    if (await greets(port)) return;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
-  throw new Error('it does not answer');
-}
-
-async function greets(port: number): Promise<boolean> {
-  return await new Promise((resolve) => {
-    const socket = createConnection(port, '127.0.0.1');
-    socket.once('data', (data: Buffer) => {
-      socket.end('QUIT\r\n');
-      resolve(data.toString().startsWith('220 '));
-    });
-    socket.once('error', () => resolve(false));
-    socket.once('close', () => resolve(false));
-  });
 }

@@ -11,3 +11,15 @@ export function createRandom(seed: number): () => number {
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
   };
 }
+
+export function pick<T>(random: () => number, choices: readonly T[]): T {
+  const [first] = choices;
+  const chosen = choices[Math.floor(random() * choices.length)] ?? first;
+  if (chosen === undefined) throw new RangeError('there is nothing to pick from');
+  return chosen;
+}
+
+/** A seed for numbers of its own. */
+export function drawSeed(random: () => number): number {
+  return Math.floor(random() * 2 ** 31);
+}

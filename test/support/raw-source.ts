@@ -4,11 +4,13 @@
  * their bytes. So it counts an odd row as a real server would that has it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import { insertRows } from './engine-source.ts';
+import { readSql } from './fault-plan.ts';
 import { workerEnvironment } from './flowdrop.ts';
 import { serveHttp } from './http-server.ts';
 import type { TradeRow } from './trades.ts';
@@ -46,8 +48,12 @@ export function writeRow(row: TradeRow, odd: Readonly<Record<string, string | Bu
       token === undefined ? Buffer.from(JSON.stringify(row[name])) : Buffer.from(token),
     ]);
   });
-  const parts = members.flatMap((member, at) => (at === 0 ? [member] : [Buffer.from(','), member]));
-  return Buffer.concat([Buffer.from('{'), ...parts, Buffer.from('}')]);
+  return joinBytes('{', members, '}');
+}
+
+function joinBytes(before: string, all: readonly Buffer[], after: string): Buffer {
+  const parts = all.flatMap((bytes, at) => (at === 0 ? [bytes] : [Buffer.from(','), bytes]));
+  return Buffer.concat([Buffer.from(before), ...parts, Buffer.from(after)]);
 }
 
 /** @param engine holds the table of one source at a time */
@@ -80,27 +86,16 @@ export async function startRawSource(
     const found = await engine.rows<{ place: number }>(`SELECT place${where} ORDER BY place`);
     const sent = found.slice(0, options.rowLimit).map(({ place }) => rows[place]?.bytes ?? Buffer.from(''));
     pages += 1;
-    const parts = sent.flatMap((bytes, at) => (at === 0 ? [bytes] : [Buffer.from(','), bytes]));
-    const data = Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')]);
-    return { data, truncated: found.length > sent.length };
+    return { data: joinBytes('[', sent, ']'), truncated: found.length > sent.length };
   };
   const serve = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    const { sql } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as { sql: string };
-    const { data, truncated } = await answer(sql);
+    const { data, truncated } = await answer(readSql((await buffer(incoming)).toString('utf8')));
     const meta = `,"meta":${JSON.stringify({
       ...{ entitlement: 'active', row_limit: options.rowLimit, capped: false, truncated },
       ...{ lookback_days: 15, minimum_data_delay_minutes: 15 },
     })}`;
     outgoing.writeHead(200, { 'content-type': 'application/json', date: new Date(options.now).toUTCString() });
-    outgoing.end(
-      Buffer.concat([
-        Buffer.from('{"status":"SUCCESS","data":'),
-        data,
-        Buffer.from(incoming.url === PORTAL_PATH ? '}' : `${meta}}`),
-      ]),
-    );
+    outgoing.end(joinBytes('{"status":"SUCCESS","data":', [data], incoming.url === PORTAL_PATH ? '}' : `${meta}}`));
   };
   const { url, close } = await serveHttp((incoming, outgoing) =>
     serve(incoming, outgoing).catch((error: unknown) => {

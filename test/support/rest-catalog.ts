@@ -7,12 +7,14 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { createServer, request, type Server } from 'node:http';
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { isMissing } from './external.ts';
 import { runMaven } from './maven.ts';
-import { findFreePort } from './server-process.ts';
+import { findFreePort, killServer } from './server-process.ts';
 
 const POM = new URL('rest-catalog/pom.xml', import.meta.url).pathname;
 const MAIN_CLASS = 'org.apache.iceberg.rest.RESTCatalogServer';
@@ -81,12 +83,7 @@ export async function startRestCatalog(
   });
   return {
     url: `http://127.0.0.1:${port}`,
-    stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      child.kill('SIGKILL');
-      await ended;
-    },
+    stop: () => killServer(child),
   };
 }
 
@@ -100,48 +97,42 @@ export interface CatalogGate {
 }
 
 /** @param token that callers must show; client credentials `id:secret` are exchanged for it */
-export async function openGate(target: string, token?: string, credential?: string): Promise<CatalogGate> {
+export async function openGate(target: string, token: string, credential: string): Promise<CatalogGate> {
   const port = await findFreePort();
   const heard: string[] = [];
-  const { hostname, port: targetPort } = new URL(target);
-  const [id = '', secret = ''] = credential?.split(':') ?? [];
-  const listener = async (
-    incoming: Parameters<Parameters<typeof createServer>[1] & object>[0],
-    answer: Parameters<Parameters<typeof createServer>[1] & object>[1],
-  ) => {
-    const note = (status: number) => heard.push(`${incoming.method} ${incoming.url?.split('?')[0]} ${status}`);
-    const refuse = (status: number, body: object) => {
+  const [id, secret] = credential.split(':');
+  const listener = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const { method, url = '/', headers } = incoming;
+    const note = (status: number) => heard.push(`${method} ${url.split('?')[0]} ${status}`);
+    const answer = (status: number, body: object) => {
       note(status);
-      answer.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+      outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks);
-    if (credential !== undefined && incoming.url === '/v1/oauth/tokens') {
+    const body = await buffer(incoming);
+    if (url === '/v1/oauth/tokens') {
       const form = new URLSearchParams(body.toString());
       const isRight = form.get('client_id') === id && form.get('client_secret') === secret;
-      if (isRight) return refuse(200, { access_token: token, token_type: 'bearer' });
-      return refuse(401, { error: { message: `unknown client ${form.get('client_secret')}`, code: 401 } });
+      if (isRight) return answer(200, { access_token: token, token_type: 'bearer' });
+      return answer(401, { error: { message: `unknown client ${form.get('client_secret')}`, code: 401 } });
     }
-    if (token !== undefined && incoming.headers.authorization !== `Bearer ${token}`)
-      return refuse(401, { error: { message: `not authorized: ${incoming.headers.authorization}`, code: 401 } });
-    const onward = request(
-      { hostname, port: targetPort, path: incoming.url, method: incoming.method, headers: incoming.headers },
-      (come) => {
-        note(come.statusCode ?? 0);
-        answer.writeHead(come.statusCode ?? 502, come.headers);
-        come.pipe(answer);
-      },
-    );
+    if (headers.authorization !== `Bearer ${token}`)
+      return answer(401, { error: { message: `not authorized: ${headers.authorization}`, code: 401 } });
+    const onward = request(new URL(url, target), { method, headers });
     onward.end(body);
-    return undefined;
+    const [come] = (await once(onward, 'response')) as [IncomingMessage];
+    note(come.statusCode ?? 0);
+    outgoing.writeHead(come.statusCode ?? 502, come.headers);
+    await pipeline(come, outgoing);
   };
   let server: Server | undefined;
   const gate: CatalogGate = {
     url: `http://127.0.0.1:${port}`,
     heard,
     async open() {
-      server = createServer((incoming, answer) => void listener(incoming, answer)).listen(port, '127.0.0.1');
+      server = createServer((incoming, outgoing) => {
+        // Whoever asked has gone, or the catalog.
+        listener(incoming, outgoing).catch(() => outgoing.destroy());
+      }).listen(port, '127.0.0.1');
       await once(server, 'listening');
     },
     async close() {

@@ -18,18 +18,6 @@ import { RunHistory } from '../../src/state/run-history.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createSilentLog } from './log.ts';
 
-interface RunParts {
-  readonly job: SqlJob;
-  readonly engine: Engine;
-  readonly store: Store;
-  readonly source: Source;
-  /** For the state of the run. */
-  readonly folder: string;
-  readonly log?: Log;
-  readonly calendar?: CalendarOverride;
-  readonly signal?: AbortSignal | undefined;
-}
-
 interface Surroundings {
   readonly log?: Log;
   /** Default: the source's. */
@@ -40,28 +28,41 @@ interface Surroundings {
   readonly signal?: AbortSignal | undefined;
 }
 
+interface RunParts extends Omit<Surroundings, 'clock' | 'clockRule'> {
+  readonly job: SqlJob;
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly source: Source;
+  /** For the state of the run. */
+  readonly folder: string;
+}
+
+/** That of the source: nobody waits. */
+const clockOf = (source: Pick<Source, 'serverNow'>): Clock => ({
+  now: () => source.serverNow(),
+  sleep: async () => {},
+});
+
 /** The source of an SQL job, opened. What checks all clocks is in `test/export/clocks.slow.test.ts`. */
 export function openSql(job: SqlJob, source: Source, limits: ApiLimits, around: Surroundings = {}): OpenedSql {
   const { log = createSilentLog(), calendar, signal, clockRule = 'source' } = around;
-  const clock = around.clock ?? { now: () => source.serverNow(), sleep: async () => {} };
+  const clock = around.clock ?? clockOf(source);
   const clocks = new Clocks(clock, source, { settleSeconds: job.settleSeconds, calendar }, clockRule);
   return { kind: 'sql', job, source, clocks, limits, log, calendar, signal };
 }
 
 /** The same of snapshots. */
 export function openSnapshots(job: Job, source: SnapshotClient, limits: ApiLimits): OpenedSnapshots {
-  const clock = { now: () => source.serverNow(), sleep: async () => {} };
-  const clocks = new Clocks(clock, source, { settleSeconds: job.settleSeconds });
+  const clocks = new Clocks(clockOf(source), source, { settleSeconds: job.settleSeconds });
   return { kind: 'snapshots', job: job as Job<SnapshotSource>, source, clocks, limits, log: createSilentLog() };
 }
 
 /** A context whose clock is the source's. */
-export async function createRun(parts: RunParts): Promise<SqlRun> {
-  const { job, engine, store, source, folder, ...around } = parts;
+export async function createRun({ job, engine, store, source, folder, ...around }: RunParts): Promise<SqlRun> {
   const limits = new ApiLimits(join(folder, 'limits.json'), source.serverNow());
   const opened = openSql(job, source, limits, around);
-  const clock = { now: () => source.serverNow(), sleep: async () => {} };
-  return { ...opened, ...createExportRun(opened, { engine, store, folder, clock }), source };
+  const parts = { engine, store, folder, clock: clockOf(source) };
+  return { ...opened, ...createExportRun(opened, parts), source };
 }
 
 /** A run over an opened source. */

@@ -4,12 +4,12 @@
  * The server stays for the next test run; `s3-stop.sh` in this folder ends it.
  */
 import { execFile } from 'node:child_process';
-import { access } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type ServerStart, startExternal } from './external.ts';
+import { findObstacle } from './server-process.ts';
 
 export interface S3Server {
   readonly endpoint: string;
@@ -56,8 +56,9 @@ export function s3Environment(server: S3Server): Readonly<Record<string, string>
 async function findOrStart(): Promise<ServerStart<S3Server>> {
   const endpoint = process.env['FLOWDROP_TEST_S3_ENDPOINT'];
   if (endpoint) return { server: readServer(process.env, 'FLOWDROP_TEST_S3_'), reason: undefined };
-  const reason = await findObstacle();
-  if (reason !== undefined) return { server: undefined, reason };
+  const obstacle = await findObstacle('s3-start.sh', '', 'Ceph');
+  const reason = `${obstacle}, or give FLOWDROP_TEST_S3_ENDPOINT and the rest`;
+  if (obstacle !== undefined) return { server: undefined, reason };
   try {
     const { stdout } = await promisify(execFile)(SCRIPT, [join(tmpdir(), 'flowdrop-test-s3')], {
       env: { S3_PORT: DEFAULT_PORT, ...process.env },
@@ -67,18 +68,6 @@ async function findOrStart(): Promise<ServerStart<S3Server>> {
   } catch (error) {
     return { server: undefined, reason: `s3-start.sh failed: ${String(error)}` };
   }
-}
-
-/** What keeps the script from working here, if anything. */
-async function findObstacle(): Promise<string | undefined> {
-  const hint = 'or give FLOWDROP_TEST_S3_ENDPOINT and the rest';
-  if (process.platform !== 'linux') return `s3-start.sh works on Linux only, ${hint}`;
-  if (process.getuid?.() !== 0) return `s3-start.sh installs Ceph as root, ${hint}`;
-  const hasApt = await access('/usr/bin/apt-get').then(
-    () => true,
-    () => false,
-  );
-  return hasApt ? undefined : `s3-start.sh needs apt-get, ${hint}`;
 }
 
 function readServer(values: Readonly<Record<string, string | undefined>>, prefix: string): S3Server {

@@ -20,8 +20,9 @@ export interface TcpProxy {
   readonly port: number;
   /** How often a connection was broken or refused. */
   readonly faults: number;
-  /** Bytes of requests that went through so far. */
+  /** Bytes of requests and of answers that went through so far. */
   readonly requestBytes: number;
+  readonly answerBytes: number;
   breakWith(fault: ProxyFault): void;
   /** Overwrites the first occurrence of `text` in one piece of a request with as many `~`, once. */
   corrupt(text: string): void;
@@ -33,7 +34,7 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
   const sockets = new Set<Socket>();
   let fault: ProxyFault | undefined;
   let passedBytes = 0;
-  let requestBytes = 0;
+  const bytes = { request: 0, answer: 0 };
   /** Connections that nothing passes any more, until `heal`. */
   const stalled = new Set<Socket>();
   let faults = 0;
@@ -67,7 +68,7 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       }
       const limit = fault?.direction === direction ? fault.afterBytes - passedBytes : Number.POSITIVE_INFINITY;
       if (fault?.direction === direction) passedBytes += chunk.length;
-      if (direction === 'request') requestBytes += Math.min(chunk.length, limit);
+      bytes[direction] += Math.min(chunk.length, limit);
       if (chunk.length > limit) {
         if (limit > 0) to.write(chunk.subarray(0, limit));
         breakConnections(client, upstream);
@@ -107,7 +108,10 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       return faults;
     },
     get requestBytes() {
-      return requestBytes;
+      return bytes.request;
+    },
+    get answerBytes() {
+      return bytes.answer;
     },
     breakWith(next) {
       fault = next;
