@@ -4,24 +4,17 @@
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { expect, it } from 'vitest';
 import { listSessions } from '../../src/calendar/session.ts';
 import { addDays, formatSecond, parseSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { manifestKey } from '../../src/ledger/layout.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
-import { startFront } from '../chaos/front.ts';
 import { createRow, type TableRow } from '../chaos/rows.ts';
-import { ChaosTable, closeTables } from '../chaos/table.ts';
 import { writeTradeFile } from '../service/trade-file.ts';
-import { useCleanups } from '../support/cleanups.ts';
-import { isPage } from '../support/engine-source.ts';
-import { flowdrop, KEY, readJson, startService } from '../support/flowdrop.ts';
+import { flowdrop, REPO, readManifest, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
+import { useTables } from './table-front.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DATE = '2026-11-20';
 const BEFORE = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'] as const;
 const ROWS = 1_200;
@@ -30,9 +23,7 @@ const CURB = ['16:20:00', '16:41:00', '16:59:30'] as const;
 const at = (time: string, date: string = DATE) => parseWallClock(date, parseSecond(time));
 const LOOKBACK_MS = 15 * 86_400_000;
 
-const { cleanups, folder } = useCleanups();
-// Last, after the tables.
-cleanups.push(closeTables);
+const { cleanups, folder, openTable } = useTables();
 
 let made = 0;
 function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
@@ -58,25 +49,18 @@ function createDay(date: string, laterSeconds = 0, end = '16:14:30'): readonly T
 /** A table whose rows are visible 15 minutes after their time, and a job over it. */
 async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<Record<string, string>> = {}) {
   const cwd = await folder();
-  const table = await ChaosTable.create('time', []);
-  cleanups.push(() => table.drop());
   let left = rows;
   let now = at('16:31:05');
-  const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
-  cleanups.push(() => front.close());
+  const source = await openTable([], { now: () => now });
   const clock = await createMovedClock(cwd, now);
   const setJob = async (checks = '') =>
     await writeJob(cwd, { drop: `${settle && `settle: ${settle}`}${checks && `\nchecks:\n${checks}`}` });
   const job = await setJob();
-  const env = {
-    FLOWDROP_API_URL: front.url,
-    FLOWDROP_API_KEY: KEY,
-    FLOWDROP_REQUESTS_PER_SECOND: '50',
-    ...clock.env,
-    ...own,
-  };
-  const mails = async () =>
-    (await readdir(join(cwd, 'outbox')).catch(() => [])).filter((name) => name.endsWith('.eml'));
+  const outbox = join(cwd, 'outbox');
+  const settings = { FLOWDROP_CLOCK: 'checked', FLOWDROP_OUTBOX_DIR: outbox };
+  const env = { ...source.env, ...clock.env, ...settings, ...own };
+  const type = async (...args: readonly string[]) => await flowdrop(args, { cwd, env });
+  const mails = async () => (await readdir(outbox).catch(() => [])).filter((name) => name.endsWith('.eml'));
   return {
     async run(time: string, date: string = DATE, args: readonly string[] = ['run']) {
       now = at(time, date);
@@ -85,24 +69,23 @@ async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<R
         return at(clock, day);
       };
       const isVisible = (row: TableRow) => tradedAt(row) + 900_000 <= now;
-      const gone = table.rows.filter((row) => tradedAt(row) + LOOKBACK_MS < now);
-      await table.change({ remove: gone.map(({ id }) => id), add: left.filter(isVisible) });
+      const gone = source.table.rows.filter((row) => tradedAt(row) + LOOKBACK_MS < now);
+      await source.table.change({ remove: gone.map(({ id }) => id), add: left.filter(isVisible) });
       left = left.filter((row) => !isVisible(row));
       await clock.moveTo(now);
-      const given = { ...env, FLOWDROP_CLOCK: 'checked', FLOWDROP_OUTBOX_DIR: join(cwd, 'outbox') };
-      return await flowdrop([...args.slice(0, 1), job, ...args.slice(1)], { cwd, env: given });
+      return await type(...args.slice(0, 1), job, ...args.slice(1));
     },
     setJob,
-    manifest: async (date: string = DATE) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
+    manifest: async (date: string = DATE) => await readManifest(join(cwd, 'drops'), date),
     /** Of the date, corrections included. */
     mails: async (date: string = DATE) => (await mails()).filter((name) => name.includes(date)),
     /** The first mail of the date. */
     html: async () => {
       const name = (await mails()).find((one) => one.includes(DATE)) ?? '';
-      return (await PostalMime.parse(await readFile(join(cwd, 'outbox', name)))).html;
+      return (await PostalMime.parse(await readFile(join(outbox, name)))).html;
     },
-    plan: async () => await flowdrop(['plan', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
-    status: async () => await flowdrop(['status', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
+    plan: async () => await type('plan', job),
+    status: async () => await type('status', job),
   };
 }
 
@@ -269,7 +252,7 @@ it('the shipped jobs of chains and trades, at their own times, give a report wit
   const calendar = join(cwd, 'calendar.yaml');
   await writeFile(calendar, `closed: [${listSessions('2026-11-05', BEFORE[3]).join(', ')}]\n`);
   for (const name of ['option-chain', 'nightly-trades']) {
-    const text = await readFile(join(ROOT, 'jobs', `${name}.yaml`), 'utf8');
+    const text = await readFile(join(REPO, 'jobs', `${name}.yaml`), 'utf8');
     await writeFile(join(cwd, `${name}.yaml`), text);
     const [, minute = '', hour = ''] = /cron: "(\d+) (\d+) /.exec(text) ?? [];
     const now = at(`${hour}:${minute}:00`);

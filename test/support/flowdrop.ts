@@ -10,6 +10,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { manifestKey } from '../../src/ledger/layout.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
 import { runInHost } from './command-host.ts';
 import { takeGeneratedData } from './generated-data.ts';
 
@@ -175,6 +177,11 @@ export async function listFiles(folder: string): Promise<readonly string[]> {
 
 export async function readJson<T>(...path: readonly string[]): Promise<T> {
   return JSON.parse(await readFile(join(...path), 'utf8')) as T;
+}
+
+/** What a date is sealed as. @param store folder of a directory store */
+export async function readManifest(store: string, date: string, dataset = 'trades'): Promise<Manifest> {
+  return await readJson<Manifest>(store, manifestKey(dataset, date));
 }
 
 function bareEnvironment(extra: Readonly<Record<string, string>> = {}): Record<string, string> {

@@ -50,6 +50,11 @@ export function writeRow(row: TradeRow, odd: Readonly<Record<string, string | Bu
   return Buffer.concat([Buffer.from('{'), ...parts, Buffer.from('}')]);
 }
 
+/** A row that is sent as it is held. */
+export function toRaw(row: TradeRow): RawRow {
+  return { row, bytes: writeRow(row) };
+}
+
 /** @param engine holds the table of one source at a time */
 export async function startRawSource(
   engine: Engine,
