@@ -22,63 +22,48 @@ beforeAll(async () => {
   cleanups.push(() => service.stop());
 });
 
-describe('a job file', () => {
-  const base = 'name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: trades\n';
-  const cases = [
-    {
-      what: 'with an unknown key',
-      text: `${base}shedule:\n  cron: "0 1 * * *"\n`,
-      says: ['bad.yaml:7', 'shedule', 'did you mean "schedule"', 'reports'],
-    },
-    {
-      what: 'with a wrong cron',
-      text: `${base}schedule:\n  cron: "61 25 * * *"\n`,
-      says: ['bad.yaml:8', 'schedule.cron', '61 25 * * *', 'minute hour day-of-month'],
-    },
-    {
-      what: 'without a destination',
-      text: base.replace('  to: drops\n', ''),
-      says: ['bad.yaml:4', 'drop.to', 'missing', 's3://'],
-    },
-  ];
-  it.each(cases)('$what is refused by file, line, key and what is allowed', async ({ text, says }) => {
-    const cwd = await folder();
-    await writeFile(join(cwd, 'bad.yaml'), text);
-    const run = await flowdrop(['run', 'bad.yaml'], { cwd, env: service.env });
-    expect(run.code).toBe(2);
-    for (const part of says) expect(run.stderr).toContain(part);
-    expect(await listFiles(cwd)).toEqual(['bad.yaml']);
-  });
+const BASE = 'name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: trades\n';
+it.each([
+  [
+    'an unknown key',
+    `${BASE}shedule:\n  cron: "0 1 * * *"\n`,
+    ['bad.yaml:7', 'shedule', 'did you mean "schedule"', 'reports'],
+  ],
+  [
+    'a wrong cron',
+    `${BASE}schedule:\n  cron: "61 25 * * *"\n`,
+    ['bad.yaml:8', 'schedule.cron', '61 25 * * *', 'minute hour day-of-month'],
+  ],
+  ['no destination', BASE.replace('  to: drops\n', ''), ['bad.yaml:4', 'drop.to', 'missing', 's3://']],
+])('a job file with %s is refused by file, line, key and what is allowed', async (_, text, says) => {
+  const cwd = await folder();
+  await writeFile(join(cwd, 'bad.yaml'), text);
+  const run = await flowdrop(['run', 'bad.yaml'], { cwd, env: service.env });
+  expect(run.code).toBe(2);
+  for (const part of says) expect(run.stderr).toContain(part);
+  expect(await listFiles(cwd)).toEqual(['bad.yaml']);
 });
 
-describe('the API', () => {
-  it('that cannot be reached fails the run after bounded retries and names the address', async () => {
-    const cwd = await folder();
-    const closed = await findFreePort();
-    const run = await flowdrop(['run', await writeJob(cwd)], {
-      cwd,
-      env: { ...service.env, FLOWDROP_API_URL: `http://127.0.0.1:${closed}` },
-    });
-    expect(run.code).toBe(1);
-    expect(run.stderr).toContain('API_UNREACHABLE');
-    expect(run.stderr).toContain(`127.0.0.1:${closed}`);
-    expect(run.stderr).toContain('FLOWDROP_API_URL');
-  });
+it('an API that cannot be reached fails the run after bounded retries, which names the address', async () => {
+  const cwd = await folder();
+  const address = `127.0.0.1:${await findFreePort()}`;
+  const env = { ...service.env, FLOWDROP_API_URL: `http://${address}` };
+  const run = await flowdrop(['run', await writeJob(cwd)], { cwd, env });
+  expect(run.code).toBe(1);
+  for (const part of ['API_UNREACHABLE', address, 'FLOWDROP_API_URL']) expect(run.stderr).toContain(part);
 });
 
-describe('a store that cannot be written', () => {
-  it('fails the run before anything is fetched, and a later run with a good store has all the rows', async () => {
-    const cwd = await folder();
-    await writeFile(join(cwd, 'file'), 'not a folder');
-    const before = service.requests.length;
-    const run = await flowdrop(['run', await writeJob(cwd, { to: 'file/drops' })], { cwd, env: service.env });
-    expect(run.code).toBe(1);
-    expect(run.stderr).toContain('STORE_FAILED');
-    expect(service.requests.length).toBe(before);
-    expect(await readFile(join(cwd, 'file'), 'utf8')).toBe('not a folder');
-    const mended = await flowdrop(['run', await writeJob(cwd, { to: 'drops' })], { cwd, env: service.env });
-    expect(mended.code, mended.stderr).toBe(0);
-  });
+it('a store that cannot be written fails the run before anything is fetched, and a later run with a good store has all the rows', async () => {
+  const cwd = await folder();
+  await writeFile(join(cwd, 'file'), 'not a folder');
+  const before = service.requests.length;
+  const run = await flowdrop(['run', await writeJob(cwd, { to: 'file/drops' })], { cwd, env: service.env });
+  expect(run.code).toBe(1);
+  expect(run.stderr).toContain('STORE_FAILED');
+  expect(service.requests.length).toBe(before);
+  expect(await readFile(join(cwd, 'file'), 'utf8')).toBe('not a folder');
+  const mended = await flowdrop(['run', await writeJob(cwd, { to: 'drops' })], { cwd, env: service.env });
+  expect(mended.code, mended.stderr).toBe(0);
 });
 
 describe('an SMTP server', () => {
@@ -104,19 +89,12 @@ describe('an SMTP server', () => {
   it('that is down fails the run after the seal, and the next run only mails', async () => {
     const cwd = await folder();
     const job = await writeJob(cwd);
-    const run = await flowdrop(['run', job], {
-      cwd,
-      env: {
-        ...service.env,
-        FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await findFreePort()}`,
-        FLOWDROP_MAIL_RETRY_SECONDS: '0',
-      },
-    });
+    const nowhere = { FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await findFreePort()}`, FLOWDROP_MAIL_RETRY_SECONDS: '0' };
+    const run = await flowdrop(['run', job], { cwd, env: { ...service.env, ...nowhere } });
     expect(run.code).toBe(1);
     expect(run.stderr).toContain('MAIL_FAILED');
-    expect(
-      (await listFiles(join(cwd, 'drops', '_flowdrop', 'trades'))).filter((name) => name.endsWith('manifest.json')),
-    ).toHaveLength(2);
+    const sealed = await listFiles(join(cwd, 'drops'));
+    expect(sealed.filter((name) => name.endsWith('manifest.json'))).toHaveLength(2);
     const before = service.requests.length;
     const receiver = await startSmtpReceiver();
     const env = { ...service.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}` };
@@ -125,34 +103,5 @@ describe('an SMTP server', () => {
     expect(receiver.messages.map(({ to }) => to).sort()).toEqual(['desk@example.com', 'second@example.com']);
     expect(service.requests.slice(before).filter(({ rows }) => rows > 1)).toEqual([]);
     await receiver.close();
-  });
-});
-
-describe('a report', () => {
-  it('of a date that is not sealed is pending, not sent', async () => {
-    const cwd = await folder();
-    const run = await flowdrop(['report', await writeJob(cwd), '--date', '2026-11-19'], { cwd, env: service.env });
-    expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining('REPORT_PENDING') });
-    expect((await listFiles(cwd)).filter((name) => name.endsWith('.eml'))).toEqual([]);
-  });
-});
-
-describe('dates', () => {
-  it('outside the lookback are refused by name, with the earliest possible one', async () => {
-    const cwd = await folder();
-    const run = await flowdrop(['backfill', await writeJob(cwd), '--from', '2026-10-01', '--to', '2026-11-20'], {
-      cwd,
-      env: service.env,
-    });
-    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/2026-10-01 is outside .*\n.*2026-11-06/) });
-  });
-
-  it('that do not exist are refused', async () => {
-    const cwd = await folder();
-    const run = await flowdrop(['backfill', await writeJob(cwd), '--from', '2026-02-30', '--to', '2026-11-20'], {
-      cwd,
-      env: service.env,
-    });
-    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining('2026-02-30') });
   });
 });
