@@ -10,13 +10,12 @@ import pl from 'nodejs-polars';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { flowdrop, listFiles, readJson } from '../support/flowdrop.ts';
-import { type RawRow, type RawSource, startRawSource, writeRow } from '../support/raw-source.ts';
+import { type Finished, flowdrop, listFiles, readManifest } from '../support/flowdrop.ts';
+import { type RawRow, type RawSource, startRawSource, toRaw, writeRow } from '../support/raw-source.ts';
 import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
 
 const NOW = '2026-11-19T23:15:00Z';
@@ -24,15 +23,8 @@ const GOOD_ROWS = 2_000;
 const LIMIT = 500;
 
 const { cleanups, folder } = useCleanups();
-let engine: Engine;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-
-afterAll(async () => {
-  await engine.close();
-});
+const engine = await openEmbeddedEngine();
+afterAll(async () => await engine.close());
 
 /** What must become of a value: taken as this, null, or its row in quarantine for this reason. */
 type Fate = { readonly as: unknown } | { readonly reason: string };
@@ -55,13 +47,11 @@ const MODEL = new Set([
 ]);
 
 const cases: readonly OddCase[] = TRADE_COLUMNS.flatMap(({ name: column, drop }): readonly OddCase[] => {
-  const bad = (token: string | Buffer, reason: string, table?: TradeRow): OddCase => ({
-    ...{ column, token, fate: MODEL.has(column) && reason !== 'is not UTF-8' ? { as: null } : { reason } },
-    ...(table === undefined ? {} : { table }),
+  const taken = (token: string | Buffer, as: unknown, table: TradeRow = {}): OddCase => ({
+    ...{ column, token, table, fate: { as } },
   });
-  const taken = (token: string | Buffer, as: unknown, table?: TradeRow): OddCase => ({
-    ...{ column, token, fate: { as } },
-    ...(table === undefined ? {} : { table }),
+  const bad = (token: string | Buffer, reason: string, table: TradeRow = {}): OddCase => ({
+    ...{ column, token, table, fate: MODEL.has(column) && reason !== 'is not UTF-8' ? { as: null } : { reason } },
   });
   const inTable = (value: unknown): TradeRow => (column === 'updated_timestamp' ? { updated_timestamp: value } : {});
   const nothing = identity.has(column)
@@ -175,10 +165,7 @@ const odd: readonly OddCase[] = [...cases, ...words];
 
 /** Each odd row has a good trade's other values, and an id that says which it is. */
 function createRows(): readonly RawRow[] {
-  const good = Array.from({ length: GOOD_ROWS }, (_, k) => createTrade(k)).map((row) => ({
-    row,
-    bytes: writeRow(row),
-  }));
+  const good = Array.from({ length: GOOD_ROWS }, (_, k) => toRaw(createTrade(k)));
   const strange = odd.map(({ column, token, table = {} }, at): RawRow => {
     const row = createTrade(at * 7, { id: idOf(at) });
     const sent = token.length === 0 ? Object.fromEntries(Object.entries(row).filter(([name]) => name !== column)) : row;
@@ -203,12 +190,23 @@ const readQuarantine = async (place: string): Promise<readonly QuarantineLine[]>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as QuarantineLine);
 
+const placeOf = (cwd: string) => join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
 const bytesOf = ({ encoding, row }: QuarantineLine) => Buffer.from(row, encoding === 'base64' ? 'base64' : 'utf8');
 
 async function writeBadRowsJob(cwd: string, extra = '', api = 'historical'): Promise<string> {
   const path = join(cwd, 'nightly.yaml');
   await writeFile(path, `name: nightly\nsource: {api: ${api}}\ndrop: {to: drops, dataset: trades}\n${extra}`);
   return path;
+}
+
+/** Runs a job over a source of these rows. */
+async function runOver(rows: readonly RawRow[], extra = '', api = 'historical') {
+  const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
+  cleanups.push(() => source.close());
+  const cwd = await folder();
+  const job = await writeBadRowsJob(cwd, extra, api);
+  const again = async () => await flowdrop(['--json', 'run', job], { cwd, env: source.env });
+  return { source, cwd, again, run: await again() };
 }
 
 const isBad = ({ fate }: OddCase) => 'reason' in fate;
@@ -223,17 +221,12 @@ describe.each(['historical', 'portal'])(
     const rows = createRows();
 
     beforeAll(async () => {
-      source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-      cleanups.push(() => source.close());
-      cwd = await folder();
-      const run = await flowdrop(['run', await writeBadRowsJob(cwd, 'rows: {max: 1}\n', api)], {
-        cwd,
-        env: source.env,
-      });
+      let run: Finished;
+      ({ run, cwd, source } = await runOver(rows, 'rows: {max: 1}\n', api));
       // Degraded dates inside the lookback make a run incomplete.
       expect(run.code, run.stderr).toBe(3);
-      place = join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
-      manifest = await readJson<Manifest>(place, 'manifest.json');
+      place = placeOf(cwd);
+      manifest = await readManifest(join(cwd, 'drops'), DATE);
     });
 
     it('seals every good row, and each value exactly or as null', async () => {
@@ -320,10 +313,7 @@ describe('too many bad rows', () => {
       bytes: writeRow(row, k % Math.floor(GOOD_ROWS / count) === 0 ? { date: '"2026-11-18"' } : {}),
     }));
   const fail = async (rows: readonly RawRow[], extra: string) => {
-    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const run = await flowdrop(['--json', 'run', await writeBadRowsJob(cwd, extra)], { cwd, env: source.env });
+    const { cwd, run } = await runOver(rows, extra);
     expect(run.code, run.stderr).toBe(1);
     expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('trades/session='))).toEqual([]);
     const { dates } = JSON.parse(run.stdout) as { dates: { error: { code: string; message: string; hint: string } }[] };
@@ -341,17 +331,13 @@ describe('too many bad rows', () => {
   it('such as all of a day fail it with the way to keep them, and `rows.max: 1` keeps them', async () => {
     const rows = wrongDates(GOOD_ROWS).slice(0, 100);
     expect(await fail(rows, '')).toMatchObject({ code: 'BAD_ROWS', hint: expect.stringContaining('`rows.max: 1`') });
-    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const run = await flowdrop(['run', await writeBadRowsJob(cwd, 'rows: {max: 1}\n')], { cwd, env: source.env });
+    const { cwd, run } = await runOver(rows, 'rows: {max: 1}\n');
     expect(run.code, run.stderr).toBe(3);
-    const place = join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
-    expect(await readJson<Manifest>(place, 'manifest.json')).toMatchObject({
+    expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject({
       ...{ condition: 'degraded', rows: 0, source_rows: 100 },
       quarantine: { rows: 100, reasons: [{ column: 'date', rows: 100 }] },
     });
-    expect(await readQuarantine(place)).toHaveLength(100);
+    expect(await readQuarantine(placeOf(cwd))).toHaveLength(100);
   });
 
   it('or a single one fail the date where the job takes none', async () => {
@@ -364,15 +350,12 @@ describe('too many bad rows', () => {
 
   it('are asked for again by the next run, which seals the day when they are right', async () => {
     const rows = wrongDates(500);
-    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const job = await writeBadRowsJob(cwd, 'rows: {max: 0.2}\n');
-    expect((await flowdrop(['run', job], { cwd, env: source.env })).code).toBe(1);
+    const { cwd, run: refused, again } = await runOver(rows, 'rows: {max: 0.2}\n');
+    expect(refused.code).toBe(1);
     for (const [k, { row }] of rows.entries()) Object.assign(rows[k] ?? {}, { bytes: writeRow(row) });
-    const run = await flowdrop(['run', job], { cwd, env: source.env });
+    const run = await again();
     expect(run.code, run.stderr).toBe(0);
-    const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
+    const manifest = await readManifest(join(cwd, 'drops'), DATE);
     expect(manifest).toMatchObject({ condition: 'available', rows: GOOD_ROWS });
     expect(manifest.quarantine).toBeUndefined();
   });

@@ -1,14 +1,13 @@
 /** A source that lags at the close, or fails over to a replica that does: beside sealed sessions it is seen, and nothing is sealed. The rule: `test/plan/session-habit.test.ts`. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { formatSecond } from '../../src/calendar/wall-clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import { flowdrop } from '../support/flowdrop.ts';
+import { flowdrop, readManifest } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
-import { startRawSource, writeRow } from '../support/raw-source.ts';
+import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade } from '../support/trades.ts';
 
 const { cleanups, folder } = useCleanups();
@@ -21,8 +20,7 @@ const LATE = 'late';
 function createDay(date: string) {
   return Array.from({ length: ROWS }, (_, k) => {
     const time = `${date} ${formatSecond(34_200 + Math.floor((k * 24_299) / (ROWS - 1)))}`;
-    const row = createTrade(k, { id: `${date}-${k}`, date, time, symbol: `SYM${k % 8}` });
-    return { row, bytes: writeRow(row) };
+    return toRaw(createTrade(k, { id: `${date}-${k}`, date, time, symbol: `SYM${k % 8}` }));
   });
 }
 
@@ -30,8 +28,7 @@ it('a session is sealed only when rows and symbols of its end are as sealed sess
   const engine = await openEmbeddedEngine();
   cleanups.push(() => engine.close());
   const days = ['2026-11-17', '2026-11-18', '2026-11-19', TODAY].flatMap(createDay);
-  const late = { ...days.at(-7)?.row, id: LATE };
-  days.push({ row: late, bytes: writeRow(late) });
+  days.push(toRaw({ ...days.at(-7)?.row, id: LATE }));
   const options = { rowLimit: 1_000, now: '2026-11-19T22:00:00Z' };
   const source = await startRawSource(engine, days, options);
   cleanups.push(() => source.close());
@@ -76,18 +73,17 @@ it('a session is sealed only when rows and symbols of its end are as sealed sess
   await show('true');
   const whole = await run();
   expect(whole.code, whole.stderr).toBe(0);
-  const readManifest = async () =>
-    JSON.parse(await readFile(join(cwd, `drops/_flowdrop/trades/session=${TODAY}/manifest.json`), 'utf8'));
-  expect(await readManifest()).toMatchObject({ rows: ROWS, condition: 'available', checks: [] });
+  const manifest = async () => await readManifest(join(cwd, 'drops'), TODAY);
+  expect(await manifest()).toMatchObject({ rows: ROWS, condition: 'available', checks: [] });
 
   // The audit counts a late row, and the replica that answers then is behind: it is looked for again.
   const comesLate = `INSERT INTO RawOptionTrades SELECT * FROM whole WHERE id = '${LATE}'`;
   await engine.command(comesLate);
   source.onPage = async () => await show('true');
   expect((await run()).code).toBe(0);
-  expect(await readManifest()).toMatchObject({ rows: ROWS, revision: 1 });
+  expect(await manifest()).toMatchObject({ rows: ROWS, revision: 1 });
   source.onPage = () => undefined;
   await engine.command(comesLate);
   expect((await run()).code).toBe(0);
-  expect(await readManifest()).toMatchObject({ rows: ROWS + 1, revision: 2 });
+  expect(await manifest()).toMatchObject({ rows: ROWS + 1, revision: 2 });
 });

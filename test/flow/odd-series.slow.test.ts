@@ -4,14 +4,13 @@
  * `test/report/naive.slow.test.ts`.
  */
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startRawSource, writeRow } from '../support/raw-source.ts';
+import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
 /** A monthly expiration. */
@@ -20,13 +19,8 @@ const SPOT = 75.5;
 const GEX = 0.05 * 1000 * 100 * SPOT ** 2 * 0.01;
 
 const { cleanups, folder } = useCleanups();
-let engine: Engine;
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-afterAll(async () => {
-  await engine.close();
-});
+const engine = await openEmbeddedEngine();
+afterAll(async () => await engine.close());
 
 let count = 0;
 function print(symbol: string, clock: string, changes: TradeRow = {}): TradeRow {
@@ -57,8 +51,7 @@ it('counts each contract by its key, its usual records and its settlement', asyn
     print('SPX', '12:00:00', { ...expiring, option_symbol: 'SPX261120C00020000', oi: 1_000_000 }),
     print('SPX', '12:00:00', { ...expiring, option_symbol: 'SPXW261120C00020000' }),
   ];
-  const raw = rows.map((row) => ({ row, bytes: writeRow(row) }));
-  const source = await startRawSource(engine, raw, { rowLimit: 1000, now: `${DAY}T23:15:00Z` });
+  const source = await startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${DAY}T23:15:00Z` });
   cleanups.push(() => source.close());
   const cwd = await folder();
   const symbols = ['IDA', 'IDB', 'PAD', 'SDS', 'QSTM', 'FEW', 'SPX'];

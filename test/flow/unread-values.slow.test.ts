@@ -6,25 +6,27 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import { flowdrop, listFiles, readJson, workerEnvironment } from '../support/flowdrop.ts';
+import { flowdrop, listFiles, readManifest, workerEnvironment } from '../support/flowdrop.ts';
 import { serveHttp } from '../support/http-server.ts';
 import { type RawRow, startRawSource, writeRow } from '../support/raw-source.ts';
-import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
+import { createTrade, DATE } from '../support/trades.ts';
 
 const NOW = '2026-11-19T23:15:00Z';
 const ROWS = 1_000;
 const { cleanups, folder } = useCleanups();
-let engine: Engine;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
+const engine = await openEmbeddedEngine();
 afterAll(async () => await engine.close());
+
+/** A source of these rows, and a folder for a worker. */
+async function openRows(rows: readonly RawRow[]) {
+  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
+  cleanups.push(() => source.close());
+  return { source, env: source.env, cwd: await folder() };
+}
+const PLAIN = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
 
 it('a model that failed for 2% of the trades costs no trade, and status and mail say so', async () => {
   const rows = Array.from({ length: ROWS }, (_, k): RawRow => {
@@ -34,19 +36,12 @@ it('a model that failed for 2% of the trades costs no trade, and status and mail
     // One trade is lost: its contract cannot be read.
     return { row, bytes: writeRow(row, k === 9 ? { strike: '"high"', premium: '1234.5' } : odd) };
   });
-  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
-  cleanups.push(() => source.close());
-  const cwd = await folder();
-  await writeFile(
-    join(cwd, 'nightly.yaml'),
-    'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\nreports: [{template: flow, to: [desk@example.com]}]\n',
-  );
-  const { env } = source;
+  const { cwd, env } = await openRows(rows);
+  await writeFile(join(cwd, 'nightly.yaml'), `${PLAIN}reports: [{template: flow, to: [desk@example.com]}]\n`);
   const run = await flowdrop(['run', 'nightly.yaml', '--no-report'], { cwd, env });
   expect(run.code, run.stderr).toBe(3);
-  const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
   const lost = `1 of 1,000 rows is in quarantine (premium $1.23K): 1 "strike" is not a number`;
-  expect(manifest).toMatchObject({
+  expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject({
     ...{ rows: ROWS - 1, source_rows: ROWS, degraded_reason: lost },
     quarantine: { rows: 1, premium: 1234.5 },
     nulls: [
@@ -57,11 +52,9 @@ it('a model that failed for 2% of the trades costs no trade, and status and mail
   });
   const status = await flowdrop(['status', 'nightly.yaml'], { cwd, env });
   const says = ['iv', 'delta'].map((name) => `2.0% of "${name}" are null (20 of 999)`).join('; ');
-  expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(
-    `${DATE} has unexpected nulls: 20 delta, 20 iv, 1 earning_date`,
-  );
-  expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(`is unusual: ${says}`);
-  expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(lost);
+  const nulls = `${DATE} has unexpected nulls: 20 delta, 20 iv, 1 earning_date`;
+  for (const part of [nulls, `is unusual: ${says}`, lost])
+    expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(part);
   await flowdrop(['report', 'nightly.yaml', '--preview', 'shown'], { cwd, env });
   const text = (await listFiles(join(cwd, 'shown'))).find((name) => name.endsWith('.txt')) ?? '';
   const mail = (await readFile(join(cwd, 'shown', text), 'utf8')).replaceAll(/\s+/g, ' ');
@@ -79,18 +72,16 @@ it.each([
     const { id, symbol, date, time, premium, updated_timestamp } = row;
     return { row, bytes: writeRow({ id, symbol, date, time, premium, updated_timestamp }) };
   });
-  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
-  cleanups.push(() => source.close());
-  const cwd = await folder();
+  const { cwd, env } = await openRows(rows);
   const sql = 'SELECT id, symbol, date, time, premium, updated_timestamp FROM RawOptionTrades WHERE {window}';
   await writeFile(
     join(cwd, 'own.yaml'),
     `name: own\nsource: {api: historical, sql: '${sql}', types: {symbol: string, premium: double, updated_timestamp: ${type}}}\ndrop: {to: drops, dataset: own}\n`,
   );
-  const run = await flowdrop(['run', 'own.yaml', '--no-report'], { cwd, env: source.env });
+  const run = await flowdrop(['run', 'own.yaml', '--no-report'], { cwd, env });
   expect(run.code, run.stdout + run.stderr).toBe(0);
-  const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'own', `session=${DATE}`, 'manifest.json');
-  expect(manifest).toMatchObject({ condition: 'available', rows: ROWS, source_rows: ROWS });
+  const proved = { condition: 'available', rows: ROWS, source_rows: ROWS };
+  expect(await readManifest(join(cwd, 'drops'), DATE, 'own')).toMatchObject(proved);
 });
 
 it('an odd value of a contract costs at most the contract, and a day may have only such', async () => {
@@ -121,33 +112,27 @@ it('an odd value of a contract costs at most the contract, and a day may have on
     const run = await flowdrop(args, { cwd, env: workerEnvironment(url, url) });
     expect(run.code, run.stdout + run.stderr).toBe(3);
   }
-  const read = (dataset: string) =>
-    readJson<Manifest>(cwd, 'drops', '_flowdrop', dataset, `session=${DATE}`, 'manifest.json');
-  expect(await read('vix')).toMatchObject({
+  expect(await readManifest(join(cwd, 'drops'), DATE, 'vix')).toMatchObject({
     ...{ rows: 3, source_rows: 4, nulls: [{ column: 'iv', reason: 'is not a finite number', rows: 1 }] },
     quarantine: { rows: 1, reasons: [{ column: 'open_interest', reason: 'is not a number', rows: 1 }] },
   });
-  expect(await read('spx')).toMatchObject({ rows: 0, source_rows: 1, quarantine: { reasons: [{ column: 'strike' }] } });
+  const strike = { rows: 0, source_rows: 1, quarantine: { reasons: [{ column: 'strike' }] } };
+  expect(await readManifest(join(cwd, 'drops'), DATE, 'spx')).toMatchObject(strike);
 });
 
 it('a member that only a faulty page had, or that has no value, is no column of the file', async () => {
-  const rows = Array.from({ length: 100 }, (_, k): { row: TradeRow; bytes: Buffer } => {
+  const rows = Array.from({ length: 100 }, (_, k): RawRow => {
     const row = createTrade(k);
     return { row, bytes: writeRow({ ...row, note: null, ...(k === 7 ? { venue: 'X' } : {}) }) };
   });
   const right = rows[5]?.bytes ?? Buffer.from('');
-  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
-  cleanups.push(() => source.close());
+  const { source, cwd, env } = await openRows(rows);
   source.onPage = (page) => {
     Object.assign(rows[5] ?? {}, { bytes: page === 0 ? Buffer.from('{"exception": "Code: 395"}') : right });
   };
-  const cwd = await folder();
-  await writeFile(
-    join(cwd, 'nightly.yaml'),
-    'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n',
-  );
-  const run = await flowdrop(['run', 'nightly.yaml'], { cwd, env: source.env });
+  await writeFile(join(cwd, 'nightly.yaml'), PLAIN);
+  const run = await flowdrop(['run', 'nightly.yaml'], { cwd, env });
   expect(run.code, run.stdout + run.stderr).toBe(0);
-  const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
-  expect(manifest).toMatchObject({ condition: 'available', rows: 100, extra_columns: ['venue'] });
+  const taken = { condition: 'available', rows: 100, extra_columns: ['venue'] };
+  expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject(taken);
 });
