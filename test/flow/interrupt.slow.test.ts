@@ -12,7 +12,14 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { manifestKey } from '../../src/ledger/layout.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import { type Finished, flowdrop, listFiles, readJson, startService, type TestService } from '../support/flowdrop.ts';
+import {
+  type Finished,
+  flowdrop,
+  listFiles,
+  readManifest,
+  startService,
+  type TestService,
+} from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { chooseSeed, chooseSize } from '../support/nightly.ts';
 import { createRandom } from '../support/random.ts';
@@ -109,10 +116,7 @@ it(`a run that is stopped while it seals leaves at once, and the next one seals 
   const last = await run(cwd, job, service);
   expect(last.code, last.stderr).toBe(0);
   expect(pagesOf(service)).toBe(pages);
-  expect(await readJson(cwd, 'stopped', manifestKey('trades', DATE))).toMatchObject({
-    rows: ROWS,
-    condition: 'available',
-  });
+  expect(await readManifest(join(cwd, 'stopped'), DATE)).toMatchObject({ rows: ROWS, condition: 'available' });
   expect(await listFiles(drop('stopped'))).toEqual(['trades.parquet']);
   expect(await checksum(join(drop('stopped'), 'trades.parquet'))).toEqual(
     await checksum(join(drop('control'), 'trades.parquet')),

@@ -15,7 +15,7 @@ import {
   listFiles,
   REAL_DAY,
   REAL_DAY_FILE,
-  readJson,
+  readManifest,
   startService,
   type TestService,
 } from '../support/flowdrop.ts';
@@ -39,14 +39,8 @@ const { cleanups, folder } = useCleanups();
 describe.skipIf(!hasRealDay)('a run that is killed', () => {
   it(`at ${KILLS} random points seals the same rows and fetches no staged window twice (seed ${seed})`, async () => {
     const random = createRandom(seed);
-    const service = await startService([
-      '--data',
-      REAL_DAY_FILE,
-      '--as-of',
-      '2016-06-01T21:00:00Z',
-      '--row-limit',
-      String(PAGE_ROWS),
-    ]);
+    const day = ['--data', REAL_DAY_FILE, '--as-of', '2016-06-01T21:00:00Z'];
+    const service = await startService([...day, '--row-limit', String(PAGE_ROWS)]);
     cleanups.push(() => service.stop());
     const cwd = await folder();
     const env = { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: RATE };
@@ -58,14 +52,7 @@ describe.skipIf(!hasRealDay)('a run that is killed', () => {
       const before = service.requests.length;
       const killed = await runUntilSealed({ cwd, env, job, random, killsLeft: KILLS - kills });
       await expectWhole(join(cwd, `drops-${runs}`));
-      const manifest = await readJson<Manifest>(
-        cwd,
-        `drops-${runs}`,
-        '_flowdrop',
-        'trades',
-        `session=${REAL_DAY}`,
-        'manifest.json',
-      );
+      const manifest = await readManifest(join(cwd, `drops-${runs}`), REAL_DAY);
       expectNoStagedWindowAskedAgain(service, before, manifest, { kills: killed, isLearning: runs === 0 });
       kills += killed;
       runs += 1;

@@ -14,7 +14,7 @@ import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, MAIN, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
-import { startS3 } from '../support/s3-server.ts';
+import { s3Environment, startS3 } from '../support/s3-server.ts';
 
 const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
 /** Longer than any lease. */
@@ -34,19 +34,17 @@ beforeAll(async () => {
   cwd = await folder();
   const service = await startService(['--generate', '1', '--generate-rows', '200']);
   cleanups.push(() => service.stop());
-  const access = s3 && {
-    AWS_ACCESS_KEY_ID: s3.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: s3.secretAccessKey,
-    AWS_ENDPOINT_URL_S3: s3.endpoint,
-    FLOWDROP_S3_PATH_STYLE: String(s3.pathStyle),
-    AWS_REGION: s3.region,
-  };
-  env = { ...service.env, ...access };
+  env = { ...service.env, ...(s3 && s3Environment(s3)) };
   for (const { to, isMissing } of STORES) {
     if (isMissing) continue;
     const job = await writeJob(cwd, { name: 'sealing', to: to() });
-    const sealed = await flowdrop(['run', job, '--no-report'], { cwd, env });
-    expect(sealed.code, sealed.stderr).toBe(0);
+    for (const args of [
+      ['run', job, '--no-report'],
+      ['verify', job, '--deep'],
+    ]) {
+      const done = await flowdrop(args, { cwd, env });
+      expect(done.code, done.stdout + done.stderr).toBe(0);
+    }
   }
 });
 
@@ -61,8 +59,15 @@ interface Moment {
   options(stop: () => void, taken: Taken[]): SMTPServerOptions;
 }
 
+const nothing = () => undefined;
+
+interface Telling {
+  readonly onBytes?: (to: string) => void;
+  readonly onEnd?: (to: string) => void;
+}
+
 /** Accepts everything, and tells of the message's first bytes and of its end. */
-function receive(taken: Taken[], onBytes: (to: string) => void, onEnd: (to: string) => void): SMTPServerOptions {
+function receive(taken: Taken[], { onBytes = nothing, onEnd = nothing }: Telling = {}): SMTPServerOptions {
   return {
     onData(stream, session, done) {
       const to = session.envelope.rcptTo.map(({ address }) => address).join();
@@ -78,11 +83,10 @@ function receive(taken: Taken[], onBytes: (to: string) => void, onEnd: (to: stri
   };
 }
 
-const nothing = () => undefined;
 const BEFORE_FIRST: Moment = {
   when: 'before the first recipient',
   options: (stop, taken) => ({
-    ...receive(taken, nothing, nothing),
+    ...receive(taken),
     onMailFrom(_address, _session, done) {
       stop();
       done();
@@ -92,7 +96,7 @@ const BEFORE_FIRST: Moment = {
 const AFTER_FIRST: Moment = {
   when: 'after the first recipient',
   options: (stop, taken) => ({
-    ...receive(taken, nothing, nothing),
+    ...receive(taken),
     onRcptTo({ address }, _session, done) {
       if (address === TO[1]) stop();
       done();
@@ -101,12 +105,12 @@ const AFTER_FIRST: Moment = {
 };
 const IN_MESSAGE: Moment = {
   when: 'in the middle of a message',
-  options: (stop, taken) => receive(taken, (to) => to === TO[1] && stop(), nothing),
+  options: (stop, taken) => receive(taken, { onBytes: (to) => to === TO[1] && stop() }),
 };
 /** Nobody can know: the server has it, and the process that was told so sleeps. */
 const BEFORE_ANSWER: Moment = {
   when: 'between the end of a message and its answer',
-  options: (stop, taken) => receive(taken, nothing, (to) => to === TO[1] && stop()),
+  options: (stop, taken) => receive(taken, { onEnd: (to) => to === TO[1] && stop() }),
 };
 
 interface Sleeper {
@@ -157,7 +161,7 @@ function runOn(job: string, machine: string, smtpPort: number, more: Readonly<Re
 
 /** The other worker, by whose clock the night is over; while it looks whether the first one lives, time leaps again. */
 async function takeOver(job: string, taken: Taken[]): Promise<void> {
-  const receiver = await startSmtpReceiver(receive(taken, nothing, nothing));
+  const receiver = await startSmtpReceiver(receive(taken));
   const clock = await createMovedClock(await folder(), Date.now() + NIGHT_MS);
   const { child, ended, said } = runOn(job, 'other', receiver.port, clock.env);
   child.stderr.on('data', (chunk: Buffer) => {
