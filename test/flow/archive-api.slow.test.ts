@@ -70,4 +70,4 @@ test('usage errors of serve --store name the flag and what is allowed', async ()
     expect(stderr).toContain(message);
     expect(code, stderr).toBe(message.startsWith('there') ? 1 : 2);
   }
-}, 120_000);
+});

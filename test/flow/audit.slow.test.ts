@@ -177,5 +177,5 @@ describe('a sealed date whose rows move', () => {
     expect((await type('run')).stdout).toContain('Nothing to seal');
     expect(receiver.messages.map(({ to }) => to).toSorted()).toEqual([...TO, ...TO, ...TO].toSorted());
     for (const subject of await readSubjects(receiver, 2 * TO.length)) expect(subject).toMatch(/correct/i);
-  }, 120_000);
+  });
 });

@@ -68,5 +68,5 @@ describe.each(Object.keys(JOBS) as readonly (keyof typeof JOBS)[])('dates withou
     const status = await run('status');
     expect(status.stdout).toContain('□ empty 2');
     expect(status.stdout).not.toMatch(new RegExp(`X expired|lost:|${SECOND} (pending|expired)`));
-  }, 120_000);
+  });
 });

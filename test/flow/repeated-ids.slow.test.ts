@@ -66,4 +66,4 @@ it('rows under one id count once if one corrects the other, and are named with t
   expect(await queryDuckDb(`SELECT premium FROM '${drop}' WHERE id = 'row-20'`)).toEqual([{ premium: 1000 }]);
   const verified = await flowdrop(['verify', job, '--deep'], { cwd, env });
   expect(verified.code, verified.stdout).toBe(0);
-}, 120_000);
+});

@@ -82,7 +82,6 @@ it.each(['the first', 'a later'])(
     expect(sealedOf(next)).toEqual(which === 'a later' ? [DATES[1]] : DATES);
     expect(await place.listSealed()).toHaveLength(2);
   },
-  120_000,
 );
 
 it('a bare mount point is no new store: every command says so, asks the API for nothing, and makes nothing there', async () => {
@@ -113,7 +112,7 @@ it('a bare mount point is no new store: every command says so, asks the API for 
   expect(again.code, again.stderr).toBe(0);
   expect(sealedOf(again)).toEqual(DATES);
   expect((await flowdrop(['verify', job], { cwd, env: service.env })).code).toBe(0);
-}, 120_000);
+});
 
 it('commands that read make no directory for a job that never ran', async () => {
   const cwd = await folder();
@@ -125,4 +124,4 @@ it('commands that read make no directory for a job that never ran', async () => 
     if (command !== 'doctor') expect([command, ended.code]).toEqual([command, 0]);
   }
   expect(await readdir(cwd)).toEqual(expect.not.arrayContaining(['drops']));
-}, 60_000);
+});
