@@ -29,14 +29,8 @@ test('a worker exports from an archive the rows that it exported from the servic
   const first = await run('first', source.env);
   await source.stop();
   expect(first.code, first.stderr).toBe(0);
-  const archive = await startService([
-    '--store',
-    join(folder.path, 'first'),
-    '--dataset',
-    'trades',
-    '--as-of',
-    EVENING,
-  ]);
+  const store = ['--store', join(folder.path, 'first'), '--dataset', 'trades'];
+  const archive = await startService([...store, '--as-of', EVENING]);
   const second = await run('second', archive.env);
   await archive.stop();
   expect(second.code, second.stderr).toBe(0);
@@ -51,22 +45,15 @@ test('a worker exports from an archive the rows that it exported from the servic
 });
 
 test('usage errors of serve --store name the flag and what is allowed', async () => {
-  const serve = (...args: string[]) => flowdrop(['serve', ...args], { cwd: folder.path });
   const cases = [
-    [['--store', 'first'], '--store and --dataset go together'],
-    [
-      ['--store', 'first', '--dataset', 'trades', '--generate', '2'],
-      "cannot be used with option '--generate <sessions>'",
-    ],
-    [['--store', 'nowhere', '--dataset', 'trades'], 'there is no directory'],
-    [
-      ['--store', 'first', '--dataset', 'trades', '--scan-limit', '9'],
-      "cannot be used with option '--scan-limit <rows>'",
-    ],
-    [['--store', 'first', '--dataset', 'trade'], 'has no dataset "trade"; it has trades'],
+    ['--store first', '--store and --dataset go together'],
+    ['--store first --dataset trades --generate 2', "cannot be used with option '--generate <sessions>'"],
+    ['--store nowhere --dataset trades', 'there is no directory'],
+    ['--store first --dataset trades --scan-limit 9', "cannot be used with option '--scan-limit <rows>'"],
+    ['--store first --dataset trade', 'has no dataset "trade"; it has trades'],
   ] as const;
   for (const [args, message] of cases) {
-    const { code, stderr } = await serve(...args);
+    const { code, stderr } = await flowdrop(['serve', ...args.split(' ')], { cwd: folder.path });
     expect(stderr).toContain(message);
     expect(code, stderr).toBe(message.startsWith('there') ? 1 : 2);
   }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { closeSecond } from '../../src/calendar/session.ts';
 import { formatSecond } from '../../src/calendar/wall-clock.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import {
@@ -22,7 +22,7 @@ import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
 import { createTradesTable, insertRows, insertTrades } from '../support/engine-source.ts';
 import type { ServerStart } from '../support/external.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { flowdrop, listFiles, makeFolder, readJson } from '../support/flowdrop.ts';
+import { flowdrop, listFiles, makeFolder, readManifest } from '../support/flowdrop.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
 const ROWS = 3_000;
@@ -80,9 +80,8 @@ async function writeTableJob(source: string, name = 'own-trades', checks = ''): 
 const run = (args: readonly string[], url = front.url) =>
   flowdrop(args, { cwd: folder.path, env: { FLOWDROP_CLICKHOUSE_URL: url } });
 const backfill = (job: string, url?: string) => run(['backfill', job, '--from', OLD_DAY, '--to', OLD_DAY], url);
-const dropOf = (name: string, date = OLD_DAY) => join(folder.path, 'drops', name, `session=${date}`, `${name}.parquet`);
-const manifestOf = (name: string, date = OLD_DAY) =>
-  readJson<Manifest>(folder.path, 'drops', '_flowdrop', name, `session=${date}`, 'manifest.json');
+const dropOf = (name: string) => join(folder.path, 'drops', dropKey(name, OLD_DAY));
+const manifestOf = (name: string) => readManifest(join(folder.path, 'drops'), OLD_DAY, name);
 
 describe('a job that reads a table of a ClickHouse server', () => {
   it.each(['RawOptionTrades', 'typed'])(
@@ -147,12 +146,7 @@ describe('a job that reads a table of a ClickHouse server', () => {
     expect(early.code, early.stderr).toBe(3);
     expect(JSON.parse(early.stdout)).toMatchObject({
       dates: [],
-      held: [
-        {
-          date: RECENT_DAY,
-          reason: expect.stringContaining('no rows from its last minutes, and no rows of a later date'),
-        },
-      ],
+      held: [{ date: RECENT_DAY, reason: expect.stringContaining('last minutes, and no rows of a later date') }],
     });
     await insert(lastTradesOf(RECENT_DAY, 400, 100));
     const whole = await run(['--json', 'run', job]);

@@ -1,9 +1,8 @@
 /** The last morning of a date: its opening is still visible, what came before it may not be. At the edge by the millisecond: `test/plan/dates.test.ts`. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { useCleanups } from '../support/cleanups.ts';
-import { flowdrop, startService } from '../support/flowdrop.ts';
+import { flowdrop, readManifest, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const { cleanups, folder } = useCleanups();
@@ -18,8 +17,7 @@ it('a date of which all rows are still visible is exported, as complete only whe
     return { code, stderr };
   };
   const read = async (cwd: string) => {
-    const path = 'drops/_flowdrop/trades/session=2026-11-05/manifest.json';
-    const { condition, rows, degraded_reason } = JSON.parse(await readFile(join(cwd, path), 'utf8'));
+    const { condition, rows, degraded_reason } = await readManifest(join(cwd, 'drops'), '2026-11-05');
     return { condition, rows, degraded_reason };
   };
 

@@ -25,11 +25,6 @@ beforeAll(async () => {
   cleanups.push(() => service.stop());
 });
 
-async function makeWorker(): Promise<string> {
-  const path = await folder();
-  return path;
-}
-
 async function readStatus(cwd: string, job: string) {
   const { code, stdout, stderr } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
@@ -38,7 +33,7 @@ async function readStatus(cwd: string, job: string) {
 }
 
 it('a run shows in status while it goes on, not after it was killed, and leaves nothing at its own end', async () => {
-  const cwd = await makeWorker();
+  const cwd = await folder();
   const job = await writeJob(cwd);
   const stateDir = join(cwd, '.flowdrop');
   let child: ChildProcess | undefined;
@@ -46,13 +41,10 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   const gate = await startFaultProxy(service.url, holdFrom(6));
   cleanups.push(() => gate.close());
   const env = { ...service.env, FLOWDROP_API_URL: gate.url, FLOWDROP_RUN_ID: 'tick-1' };
-  const killed = flowdrop(['run', job], {
-    cwd,
-    env,
-    onStart: (started) => {
-      child = started;
-    },
-  });
+  const onStart = (started: ChildProcess) => {
+    child = started;
+  };
+  const killed = flowdrop(['run', job], { cwd, env, onStart });
   const pages = async () => (await readNewestRun(stateDir, 'nightly'))?.pages;
   await expect.poll(pages, { timeout: 60_000 }).toBeGreaterThan(0);
   const { running } = await readStatus(cwd, job);
@@ -60,17 +52,16 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   expect(running?.progress).toMatchObject({ phase: 'fetching', date: '2026-11-20', total_rows: 1200 });
   expect(running?.progress).toMatchObject({ dates_total: 1, dates_done: 0 });
   expect(running?.progress?.window).toMatch(/^\d\d:\d\d:\d\d.*\.\.\d\d:\d\d:\d\d/);
-  expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
+  const type = async (command: string) => (await flowdrop([command, job], { cwd, env: service.env })).stdout;
+  expect(await type('status')).toMatch(
     /^running for \d+ s: \w+ 2026-11-20, \d+%, [\d,]+ of 1,200 rows, .* \(run tick-1\)$/m,
   );
   child?.kill('SIGKILL');
   expect((await killed).code).toBeNull();
   const died = { outcome: 'died', error: { code: 'RUN_DIED' }, progress: null };
   expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null, last_run: died });
-  expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
-    /^last run \d+ s ago: died: RUN_DIED/m,
-  );
-  expect((await flowdrop(['runs', job], { cwd, env: service.env })).stdout).toContain('died: RUN_DIED');
+  expect(await type('status')).toMatch(/^last run \d+ s ago: died: RUN_DIED/m);
+  expect(await type('runs')).toContain('died: RUN_DIED');
 
   const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
@@ -91,18 +82,8 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
     flowdrop(['report', job, '--show', ...flags], { cwd, env: service.env });
   const page = await show('--date', '2026-11-20', '--report', report?.report ?? '', '--revision', '1');
   expect(page.code, page.stderr).toBe(0);
-  const copy = join(
-    cwd,
-    'drops',
-    '_flowdrop',
-    'reports',
-    'nightly',
-    'session=2026-11-20',
-    report?.report ?? '',
-    'rev=1',
-    'report.html',
-  );
-  expect(page.stdout).toBe(await readFile(copy, 'utf8'));
+  const copy = `drops/_flowdrop/reports/nightly/session=2026-11-20/${report?.report}/rev=1/report.html`;
+  expect(page.stdout).toBe(await readFile(join(cwd, copy), 'utf8'));
   const absent = await show('--date', '2026-11-19');
   expect(absent).toMatchObject({ code: 2, stdout: '' });
   expect(absent.stderr).toContain(`Available: 2026-11-20 ${report?.report} revision 1.`);
@@ -111,7 +92,7 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
 });
 
 it('a store that cannot be read is told, and the other jobs are too', async () => {
-  const cwd = await makeWorker();
+  const cwd = await folder();
   await mkdir(join(cwd, 'jobs'));
   await writeJob(join(cwd, 'jobs'), { name: 'lost', to: 'drops-a' });
   await writeJob(join(cwd, 'jobs'), { name: 'whole', to: 'drops-b' });

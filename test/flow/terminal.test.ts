@@ -24,12 +24,8 @@ it.skipIf(!hasScript)(
     try {
       const job = await writeJob(cwd, { reports: 'reports: []' });
       const command = `stty cols 80 rows 50; exec "${process.execPath}" "${MAIN}" run "${job}"`;
-      const env = {
-        PATH: process.env['PATH'] ?? '',
-        TERM: 'xterm',
-        ...service.env,
-        FLOWDROP_REQUESTS_PER_SECOND: '40',
-      };
+      const own = { PATH: process.env['PATH'] ?? '', TERM: 'xterm' };
+      const env = { ...own, ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '40' };
       const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
       let text = '';
       child.stdout.on('data', (chunk) => {
