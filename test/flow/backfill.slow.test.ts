@@ -269,7 +269,7 @@ describe('a date that left the lookback while it was staged', () => {
     expect((JSON.parse(found.stdout) as { lost: readonly string[] }).lost).toContain('2026-11-05');
   });
 
-  it('is sealed as degraded when the operator says so, with what there is', async () => {
+  it('is kept by runs, and sealed as degraded when the operator says so, with what there is', async () => {
     const port = ['--port', String(await findFreePort())];
     const early = await startService([...EARLY, ...port]);
     const gate = await startGate(early, 8);
@@ -282,6 +282,8 @@ describe('a date that left the lookback while it was staged', () => {
     expect(late.url).toBe(early.url);
     const none = await worker.run(['backfill', '--seal-degraded', '--from', '2026-11-24', '--to', '2026-11-25']);
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('NOTHING_STAGED') });
+    const ordinary = await worker.run(['run']);
+    expect(ordinary.code, ordinary.stderr).toBeOneOf([0, 3]);
     const sealed = await worker.run(['backfill', '--seal-degraded', '--json']);
     const { dates } = JSON.parse(sealed.stdout) as RunDocument;
     expect(dates, sealed.stderr).toMatchObject([{ date: '2026-11-05', status: 'sealed', revision: 1 }]);
@@ -294,5 +296,7 @@ describe('a date that left the lookback while it was staged', () => {
     expect(await readJson(worker.cwd, 'drops/_flowdrop/trades/condition.json')).toContainEqual(
       expect.objectContaining({ date: '2026-11-05', condition: 'degraded' }),
     );
+    const { stdout } = await worker.run(['run', '--json']);
+    expect((JSON.parse(stdout) as { lost: readonly string[] }).lost).not.toContain('2026-11-05');
   });
 });
