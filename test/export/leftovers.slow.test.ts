@@ -13,7 +13,6 @@ import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { readStatus } from '../../src/cli/status/read.ts';
 import { hashFile } from '../../src/core/atomic-file.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
 import { readStoredDates } from '../../src/export/select-dates.ts';
 import type { SqlJob } from '../../src/job/job.ts';
@@ -59,14 +58,14 @@ const job = createJob();
 
 let folder: string;
 let root: string;
-let engine: Engine;
+const engine = await openEmbeddedEngine();
+afterAll(async () => await engine.close());
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');
 let source: EngineSource;
 let kept: KeptLog;
 
 beforeAll(async () => {
-  engine = await openEmbeddedEngine();
   await createTradesTable(engine);
   for (const date of [DATE, OTHER]) {
     const rows = Array.from({ length: ROWS }, (_, k) => createTrade(k));
@@ -76,8 +75,6 @@ beforeAll(async () => {
     );
   }
 });
-afterAll(async () => await engine.close());
-
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'flowdrop-leftovers-'));
   root = join(folder, 'store');
@@ -114,6 +111,18 @@ async function leaveDecision(date: string, bytes: string, supersedes?: Manifest)
   return parseManifest((await store.get(key)) ?? Buffer.from(''));
 }
 
+/** The bytes of a manifest with some members otherwise, signed as a worker would. */
+function resign({ manifest_hash: _, ...draft }: Manifest, changes: Partial<Manifest>): Uint8Array {
+  return formatManifest(signManifest({ ...draft, ...changes }));
+}
+
+/** What is sealed of a date; nothing is not expected. */
+async function readSealed(date = DATE): Promise<Manifest> {
+  const manifest = await ledger().manifest(date);
+  if (manifest === undefined) throw new TypeError(`${date} is not sealed`);
+  return manifest;
+}
+
 /** The objects of a revision that is being sealed, but for its decision. */
 const filesOf = async (date: string, revision = 1) =>
   (await listKeys(store, sealingPrefix('trades', date, revision))).filter((key) => !key.endsWith('decision.json'));
@@ -129,51 +138,23 @@ async function verify(date: string): Promise<readonly string[]> {
 }
 
 describe('a decision that cannot be carried out', () => {
+  /** For each of its files. */
+  const eachFile = (damage: (path: string) => Promise<void>) => async () => {
+    for (const key of await filesOf(DATE)) await damage(join(root, key));
+  };
+  const write = async (bytes: string | Uint8Array) =>
+    await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), bytes);
   const damages: readonly (readonly [string, (decided: Manifest) => Promise<void>])[] = [
-    [
-      'whose file is gone',
-      async () => {
-        for (const key of await filesOf(DATE)) await rm(join(root, key));
-      },
-    ],
-    [
-      'whose file has other bytes of the same length',
-      async () => {
-        for (const key of await filesOf(DATE)) await writeFile(join(root, key), 'THEIR BYTES');
-      },
-    ],
-    [
-      'whose file was cut short',
-      async () => {
-        for (const key of await filesOf(DATE)) await truncate(join(root, key), 4);
-      },
-    ],
-    [
-      'that is no JSON',
-      async () => await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), '{"manifest_version": 2, "da'),
-    ],
-    [
-      'that was edited',
-      async (decided) => {
-        const edited = formatManifest({ ...decided, rows: 1_000_000 });
-        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), edited);
-      },
-    ],
+    ['whose file is gone', eachFile(async (path) => await rm(path))],
+    ['whose file has other bytes of the same length', eachFile(async (path) => await writeFile(path, 'THEIR BYTES'))],
+    ['whose file was cut short', eachFile(async (path) => await truncate(path, 4))],
+    ['that is no JSON', async () => await write('{"manifest_version": 2, "da')],
+    ['that was edited', async (decided) => await write(formatManifest({ ...decided, rows: 1_000_000 }))],
     [
       'of a version that has another shape',
-      async () => {
-        const later = JSON.stringify({ manifest_version: 99, parts: [] });
-        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), later);
-      },
+      async () => await write(JSON.stringify({ manifest_version: 99, parts: [] })),
     ],
-    [
-      'of another dataset',
-      async (decided) => {
-        const { manifest_hash: _, ...draft } = decided;
-        const foreign = formatManifest(signManifest({ ...draft, dataset: 'quotes' }));
-        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), foreign);
-      },
-    ],
+    ['of another dataset', async (decided) => await write(resign(decided, { dataset: 'quotes' }))],
   ];
 
   it.each(damages)('%s is set aside, its date is exported again, and the others go on', async (_, damage) => {
@@ -220,29 +201,22 @@ describe('a decision that cannot be carried out', () => {
     const [file = ''] = await filesOf(DATE);
     await store.copy(file, dropKey('trades', DATE));
     await store.remove(file);
-    await run({ range: { from: OTHER, to: OTHER } });
+    expect(statuses(await run())).toEqual([[OTHER, 'sealed', 1]]);
     expect(await ledger().manifest(DATE)).toEqual(decided);
     expect(await readText(store, dropKey('trades', DATE))).toBe('their bytes');
   });
 
-  it('for a restatement leaves the sealed revision as it is, and the date is compared with the source again', async () => {
+  it.each([
+    ['leaves the sealed revision as it is, and the date is compared with the source again', false],
+    ['that had begun to replace the object puts the sealed one back', true],
+  ])('for a restatement %s', async (_, hasBegun) => {
     await run();
-    const sealed = await ledger().manifest(DATE);
+    const sealed = await readSealed();
     await leaveDecision(DATE, 'their bytes', sealed);
+    if (hasBegun) await writeFile(join(root, dropKey('trades', DATE)), 'their');
     for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
     expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
-    expect(await ledger().manifest(DATE)).toEqual(sealed);
-    expect(await verify(DATE)).toEqual([]);
-  });
-
-  it('for a restatement that had begun to replace the object puts the sealed one back', async () => {
-    await run();
-    const sealed = await ledger().manifest(DATE);
-    await leaveDecision(DATE, 'their bytes', sealed);
-    await writeFile(join(root, dropKey('trades', DATE)), 'their');
-    for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
-    expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
-    expect(await ledger().manifest(DATE)).toEqual(sealed);
+    expect(await readSealed()).toEqual(sealed);
     expect(await verify(DATE)).toEqual([]);
   });
 
@@ -300,30 +274,31 @@ it('a damaged manifest in the history is written again when its revision is repl
   expect(parseManifest(history ?? Buffer.from(''))).toEqual(first);
 });
 
-describe('a sealed date whose object', () => {
-  const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
-    ['is gone', async (path) => await rm(path)],
-    ['has another size', async (path) => await truncate(path, 100)],
-  ];
+const FILE_DAMAGES: readonly (readonly [string, (path: string) => Promise<void>])[] = [
+  ['is gone', async (path) => await rm(path)],
+  ['has another size', async (path) => await truncate(path, 100)],
+];
 
-  it.each(damages)('%s is exported again while the source has it whole, and verifies afterwards', async (_, damage) => {
-    await run();
-    await damage(join(root, dropKey('trades', DATE)));
-    const result = await run();
-    expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
-    expect(result).toMatchObject({ damaged: {}, gaps: [], lost: [] });
-    expect(judgeRun(result)).toBeUndefined();
-    expect(logged('drop-damaged')).toEqual([expect.objectContaining({ level: 50, date: DATE })]);
-    expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, changes: null });
-    expect(await verify(DATE)).toEqual([]);
-    expect(statuses(await run())).toEqual([]);
-  });
+describe('a sealed date whose object', () => {
+  it.each(FILE_DAMAGES)(
+    '%s is exported again while the source has it whole, and verifies afterwards',
+    async (_, damage) => {
+      await run();
+      await damage(join(root, dropKey('trades', DATE)));
+      const result = await run();
+      expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
+      expect(result).toMatchObject({ damaged: {}, gaps: [], lost: [] });
+      expect(judgeRun(result)).toBeUndefined();
+      expect(logged('drop-damaged')).toEqual([expect.objectContaining({ level: 50, date: DATE })]);
+      expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, changes: null });
+      expect(await verify(DATE)).toEqual([]);
+      expect(statuses(await run())).toEqual([]);
+    },
+  );
 
   it('is gone is told by every run and by status when the source has it no more, and never called available', async () => {
     await run();
-    const manifest = await ledger().manifest(DATE);
-    const { manifest_hash: _, ...draft } = manifest as Manifest; // It was sealed above.
-    const expired = formatManifest(signManifest({ ...draft, date: EXPIRED }));
+    const expired = resign(await readSealed(), { date: EXPIRED });
     await store.put(manifestKey('trades', EXPIRED), { bytes: expired });
     for (const time of ['first', 'again']) {
       const result = await run();
@@ -389,12 +364,7 @@ describe('a sealed date whose object', () => {
 describe('a sealed date whose summary', () => {
   const summaryPath = (date: string) => join(root, recordsPrefix('trades', date), SUMMARY_FILENAME);
 
-  const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
-    ['is gone', async (path) => await rm(path)],
-    ['has another size', async (path) => await truncate(path, 100)],
-  ];
-
-  it.each(damages)(
+  it.each(FILE_DAMAGES)(
     '%s has it rebuilt from the drop by the next run, byte for byte, without a request',
     async (_, damage) => {
       await run();
@@ -427,12 +397,10 @@ describe('a sealed date whose summary', () => {
 
   /** A date that has left the lookback, sealed as `DATE` was. */
   async function sealExpired(expired = EXPIRED): Promise<void> {
-    const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
-    for (const { filename } of draft.files)
+    const sealed = await readSealed();
+    for (const { filename } of sealed.files)
       await store.copy(fileKey('trades', DATE, filename), fileKey('trades', expired, filename));
-    await store.put(manifestKey('trades', expired), {
-      bytes: formatManifest(signManifest({ ...draft, date: expired })),
-    });
+    await store.put(manifestKey('trades', expired), { bytes: resign(sealed, { date: expired }) });
   }
 
   it('is gone has it rebuilt also where the source has the date no more', async () => {
@@ -465,11 +433,10 @@ describe('a sealed date whose summary', () => {
 
   it('was of another version of the engine is sealed with its drop as the next revision', async () => {
     await run();
-    const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
-    const [drop, ...others] = draft.files;
+    const sealed = await readSealed();
+    const [drop, ...others] = sealed.files;
     const older = others.map((file) => ({ ...file, hash: `sha256:${'0'.repeat(64)}` }));
-    const sealed = signManifest({ ...draft, files: [drop, ...older] });
-    await store.put(manifestKey('trades', DATE), { bytes: formatManifest(sealed) });
+    await store.put(manifestKey('trades', DATE), { bytes: resign(sealed, { files: [drop, ...older] }) });
     await rm(summaryPath(DATE));
     const result = await run();
     expect(statuses(result)).toEqual([]);
@@ -477,7 +444,7 @@ describe('a sealed date whose summary', () => {
     expect(logged('summary-rebuilt')).toEqual([expect.objectContaining({ date: DATE, how: 'resealed' })]);
     expect(await ledger().manifest(DATE)).toMatchObject({
       ...{ revision: 2, supersedes: 1, changes: null, rows: ROWS, condition: 'available' },
-      files: draft.files,
+      files: sealed.files,
     });
     expect(await verify(DATE)).toEqual([]);
     await run();
