@@ -5,10 +5,10 @@ import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
 import type { ApiLimits } from '../../src/state/limits.ts';
 import { useDateSource } from '../support/date-source.ts';
-import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
+import { createEngineSource, type EngineSource, fillTrades, insertTrades } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { openSql } from '../support/run.ts';
-import { createJob, createTrade, DATE } from '../support/trades.ts';
+import { createJob, createTrade, createTrades, DATE } from '../support/trades.ts';
 
 const ROWS = 1_200;
 const LIMIT = 100;
@@ -26,13 +26,8 @@ beforeEach(async () => {
   ({ engine, limits } = table);
 });
 
-const sourceOf = (scanLimit?: number): EngineSource =>
-  createEngineSource(engine, {
-    rowLimit: LIMIT,
-    meta: true,
-    nowMs: NOW,
-    ...(scanLimit === undefined ? {} : { scanLimit }),
-  });
+const sourceOf = (scanLimit = Number.MAX_SAFE_INTEGER): EngineSource =>
+  createEngineSource(engine, { rowLimit: LIMIT, meta: true, nowMs: NOW, scanLimit });
 
 /** A date with rows at its ends and outside of them, and rows of the dates beside it. */
 async function createDate(order: 'time' | 'symbol' | 'clock', outside: readonly string[] = OUTSIDE): Promise<number> {
@@ -40,12 +35,9 @@ async function createDate(order: 'time' | 'symbol' | 'clock', outside: readonly 
     [0, 1, 2].map((k) => createTrade(k, { id: `odd-${at}-${k}`, time, symbol: k === 0 ? 'AAA' : 'SYM7' })),
   );
   const others = ['2026-11-18', '2026-11-20'].flatMap((date) =>
-    Array.from({ length: 300 }, (_, k) =>
-      createTrade(k, { id: `${date}-${k}`, date, time: `${date} 1${k % 6}:00:0${k % 10}` }),
-    ),
+    createTrades(300, (k) => ({ id: `${date}-${k}`, date, time: `${date} 1${k % 6}:00:0${k % 10}` })),
   );
-  await createTradesTable(engine, order);
-  await insertTrades(engine, [...Array.from({ length: ROWS }, (_, k) => createTrade(k)), ...odd, ...others]);
+  await fillTrades(engine, [...createTrades(ROWS), ...odd, ...others], order);
   return ROWS + odd.length;
 }
 
@@ -57,11 +49,11 @@ const ofDate = `RawOptionTrades WHERE date = '${DATE}'`;
 
 describe('rows whose time is of another date than their date', () => {
   it.each([
-    { order: 'time', scanLimit: undefined },
-    { order: 'time', scanLimit: 500 },
-    { order: 'symbol', scanLimit: undefined },
-    { order: 'symbol', scanLimit: 500 },
-  ] as const)('come home with a table ordered by $order, scan limit $scanLimit', async ({ order, scanLimit }) => {
+    ['time', undefined],
+    ['time', 500],
+    ['symbol', undefined],
+    ['symbol', 500],
+  ] as const)('come home with a table ordered by %s, scan limit %s', async (order, scanLimit) => {
     const rows = await createDate(order);
     const source = sourceOf(scanLimit);
     const stage = await complete(source);
@@ -79,13 +71,11 @@ describe('rows whose time is of another date than their date', () => {
 
   it('are cut like others where they alone exceed a page', async () => {
     await createDate('time');
-    const early = Array.from({ length: 250 }, (_, k) =>
-      createTrade(k, { id: `early-${k}`, time: '2026-11-18 20:00:00' }),
-    );
-    const late = Array.from({ length: 250 }, (_, k) =>
-      createTrade(k, { id: `late-${k}`, time: '2026-11-20 04:00:00' }),
-    );
-    await insertTrades(engine, [...early, ...late]);
+    for (const time of ['2026-11-18 20:00:00', '2026-11-20 04:00:00'])
+      await insertTrades(
+        engine,
+        createTrades(250, (k) => ({ id: `${time}-${k}`, time })),
+      );
     const stage = await complete(sourceOf());
     expect(await idsOf(stage.table)).toEqual(await idsOf(ofDate));
   });
@@ -114,10 +104,8 @@ describe('rows whose time is of another date than their date', () => {
     const rows = await createDate('clock');
     // More before and after the date than may be read at once.
     for (const date of ['2026-11-17', '2026-11-23']) {
-      const beside = Array.from({ length: 900 }, (_, k) =>
-        createTrade(k, { id: `${date}-${k}`, date, time: `${date} 12:00:00` }),
-      );
-      await insertTrades(engine, beside);
+      const beside = (k: number) => ({ id: `${date}-${k}`, date, time: `${date} 12:00:00` });
+      await insertTrades(engine, createTrades(900, beside));
     }
     const stage = await complete(sourceOf(700));
     const inside = `${ofDate} AND startsWith(time, '${DATE}')`;

@@ -42,6 +42,16 @@ export async function createTradesTable(engine: Engine, order: keyof typeof ORDE
   );
 }
 
+/** A new table with these rows. */
+export async function fillTrades(
+  engine: Engine,
+  rows: readonly Readonly<Record<string, unknown>>[],
+  order: keyof typeof ORDERS = 'time',
+): Promise<void> {
+  await createTradesTable(engine, order);
+  await insertTrades(engine, rows);
+}
+
 export async function insertTrades(engine: Engine, rows: readonly Readonly<Record<string, unknown>>[]): Promise<void> {
   await insertRows(engine, 'RawOptionTrades', rows);
 }

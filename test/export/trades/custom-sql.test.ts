@@ -10,10 +10,10 @@ import { findSplitKey } from '../../../src/stage/window-conflicts.ts';
 import { StateFile } from '../../../src/state/job-state.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
-import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
+import { createEngineSource, fillTrades, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { openSql } from '../../support/run.ts';
-import { createPage, createTrade, DATE, windowAt } from '../../support/trades.ts';
+import { createPage, createTrades, DATE, windowAt } from '../../support/trades.ts';
 
 const ROWS = 3_000;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -38,16 +38,10 @@ let limits: ApiLimits;
 
 beforeEach(async () => {
   ({ engine, limits } = table);
-  await createTradesTable(engine);
-  await insertTrades(
-    engine,
-    Array.from({ length: ROWS }, (_, k) => createTrade(k)),
-  );
+  await fillTrades(engine, createTrades(ROWS));
 });
 
-function sourceOf(rowLimit: number) {
-  return createEngineSource(engine, { rowLimit, meta: true, nowMs: NOW });
-}
+const sourceOf = (rowLimit: number) => createEngineSource(engine, { rowLimit, meta: true, nowMs: NOW });
 
 const complete = (of: SqlJob, rowLimit: number): Promise<Stage> => table.complete(sourceOf(rowLimit), of);
 
@@ -104,9 +98,7 @@ it('a torn group is found in whichever pass it is', async () => {
   const stage = await openStage(engine, job, DATE, 'engine://trades');
   const groups = Array.from({ length: 50 }, (_, k) => ({ start: `${DATE} 09:30:00`, symbol: `S${k}`, value: k }));
   await stage.put(windowAt(0), createPage(groups));
-  for (const passKeys of [1_000, 7]) {
-    expect(await findSplitKey(stage, passKeys)).toBeUndefined();
-  }
+  for (const passKeys of [1_000, 7]) expect(await findSplitKey(stage, passKeys)).toBeUndefined();
   await stage.put(windowAt(1), createPage(groups.slice(31, 32)));
   for (const passKeys of [1_000, 7]) {
     expect(await findSplitKey(stage, passKeys)).toMatchObject({
@@ -129,10 +121,7 @@ describe('rows by SQL of ones own', () => {
   });
 
   it('of a source that repeats a few ids are complete', async () => {
-    await insertTrades(
-      engine,
-      Array.from({ length: 20 }, (_, k) => createTrade(k)),
-    );
+    await insertTrades(engine, createTrades(20));
     const stage = await complete(rowJob('SELECT id, date, time, symbol FROM RawOptionTrades WHERE {window}'), 1_000);
     expect(await stage.totals()).toEqual({ rows: ROWS + 20, ids: ROWS });
   });

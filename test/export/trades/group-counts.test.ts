@@ -9,15 +9,15 @@ import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
-  createTradesTable,
   type EngineSource,
   type EngineSourceOptions,
+  fillTrades,
   insertTrades,
   tooBroad,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { openSql } from '../../support/run.ts';
-import { createTrade, DATE } from '../../support/trades.ts';
+import { createTrades, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -34,15 +34,11 @@ let engine: Engine;
 let limits: ApiLimits;
 
 /** Sizes of one and two digits: their order as texts is not that of numbers. */
-const trade = (k: number) => ({ ...createTrade(k), symbol: `S${k % 7}`, size: (k * 13) % 101 });
+const change = (k: number) => ({ symbol: `S${k % 7}`, size: (k * 13) % 101 });
 
 beforeEach(async () => {
   ({ engine, limits } = table);
-  await createTradesTable(engine);
-  await insertTrades(
-    engine,
-    Array.from({ length: ROWS }, (_, k) => trade(k)),
-  );
+  await fillTrades(engine, createTrades(ROWS, change));
 });
 
 const sourceOf = (options: Partial<EngineSourceOptions> = {}): EngineSource =>
@@ -56,14 +52,11 @@ async function countGroups(): Promise<number> {
 /** Completes the date and compares every group. @returns requests for pages beyond the fewest, and the others */
 async function complete(source: EngineSource, limit: number): Promise<{ more: number; others: number }> {
   const stage = await table.complete(source, job);
-  const names = 'symbol, size, trades';
-  const [staged, whole] = [
-    `SELECT ${names} FROM ${stage.table}`,
-    `SELECT ${names} FROM (${BY_SIZE.replace('{window}', '1')})`,
-  ];
-  const inText = (sql: string) =>
-    `SELECT arraySort(groupArray(toString((toString(symbol), toInt64(size), toInt64(trades))))) AS all FROM (${sql})`;
-  expect(await engine.rows(inText(staged))).toEqual(await engine.rows(inText(whole)));
+  const read = async (from: string) =>
+    await engine.rows(
+      `SELECT arraySort(groupArray(toString((toString(symbol), toInt64(size), toInt64(trades))))) AS all FROM ${from}`,
+    );
+  expect(await read(stage.table)).toEqual(await read(`(${BY_SIZE.replace('{window}', '1')})`));
   const pages = source.pages().length;
   return { more: pages - Math.ceil((await countGroups()) / limit), others: source.asked.length - pages };
 }
@@ -81,11 +74,8 @@ it('the entry point without meta takes as few', async () => {
 
 it('groups that their split keys do not tell apart are cut between grains, and no page is too large', async () => {
   for (const minute of [1, 2, 3, 4]) {
-    const of = (k: number) => ({ ...trade(k), id: `${minute}-${k}`, time: `${DATE} 09:5${minute}:00` });
-    await insertTrades(
-      engine,
-      Array.from({ length: 101 * 7 }, (_, k) => of(k)),
-    );
+    const of = (k: number) => ({ ...change(k), id: `${minute}-${k}`, time: `${DATE} 09:5${minute}:00` });
+    await insertTrades(engine, createTrades(101 * 7, of));
   }
   const sql = BY_SIZE.replace("1, 10), ' 00:00:00'", "1, 16), ':00'");
   const head = `name: sizes\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: minute\n  time: day`;
@@ -122,10 +112,8 @@ it('groups that came since they were counted are in the stage, too', async () =>
     before: async (sql) => {
       if (!sql.startsWith('SELECT symbol,') || !isLate) return;
       isLate = false;
-      await insertTrades(
-        engine,
-        Array.from({ length: 300 }, (_, k) => ({ ...trade(k + ROWS), size: 200 + (k % 90) })),
-      );
+      const of = (k: number) => ({ id: `late-${k}`, symbol: `S${k % 7}`, size: 200 + (k % 90) });
+      await insertTrades(engine, createTrades(300, of));
     },
   });
   await complete(source, 60);

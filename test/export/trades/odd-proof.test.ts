@@ -7,15 +7,9 @@ import { rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { useDateSource } from '../../support/date-source.ts';
-import {
-  createEngineSource,
-  createTradesTable,
-  type EngineSource,
-  insertTrades,
-  isPage,
-} from '../../support/engine-source.ts';
+import { createEngineSource, type EngineSource, fillTrades, isPage } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
-import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
+import { createJob, createTrades, DATE, type TradeRow } from '../../support/trades.ts';
 
 const ROWS = 1_000;
 const LIMIT = 400;
@@ -32,11 +26,7 @@ const isCount = (sql: string) => sql.includes('AS dates');
 
 async function fill(order: 'time' | 'symbol', change: (k: number) => TradeRow): Promise<void> {
   Object.assign(table.limits, { axis: order, rowLimit: LIMIT });
-  await createTradesTable(engine, order);
-  await insertTrades(
-    engine,
-    Array.from({ length: ROWS }, (_, k) => createTrade(k, change(k))),
-  );
+  await fillTrades(engine, createTrades(ROWS, change), order);
 }
 
 /** The same source, in whose pages one row has a null. */
