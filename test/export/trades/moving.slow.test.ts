@@ -7,21 +7,21 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { SourceFault } from '../../../src/source/source.ts';
-import type { Stage } from '../../../src/stage/stage.ts';
+import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
-  createTradesTable,
   type EngineSource,
   type EngineSourceOptions,
+  fillTrades,
   insertTrades,
   isPage,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
-import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
+import { createJob, createTrade, createTrades, DATE, type TradeRow } from '../../support/trades.ts';
 
 const ROWS = 1_000;
 /** No multiple of the rows of a second, of which two are in a page. */
@@ -44,16 +44,11 @@ let engine: Engine;
 let limits: ApiLimits;
 
 /** Half of the rows are of one symbol, which has several windows along the symbols. */
-const createRow = (k: number, changes: TradeRow = {}): TradeRow =>
-  createTrade(k, k % 2 ? { symbol: 'SPY', ...changes } : changes);
+const half = (k: number): TradeRow => (k % 2 ? { symbol: 'SPY' } : {});
 
 beforeEach(async () => {
   ({ engine, limits } = table);
-  await createTradesTable(engine);
-  await insertTrades(
-    engine,
-    Array.from({ length: ROWS }, (_, k) => createRow(k)),
-  );
+  await fillTrades(engine, createTrades(ROWS, half));
 });
 
 const sourceOf = (options: Partial<EngineSourceOptions> = {}): EngineSource =>
@@ -63,6 +58,11 @@ const CHOSEN = 'cityHash64(id, 7) % 50 = 0';
 
 const setValues = async (changes: string, where = CHOSEN) =>
   await engine.command(`ALTER TABLE RawOptionTrades UPDATE ${changes} WHERE ${where} SETTINGS mutations_sync = 2`);
+/** The source keeps prices as texts, some of them in another form than it sends. */
+const keepPricesAsText = async (where: string) => {
+  await engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN price String SETTINGS mutations_sync = 2');
+  await setValues("price = concat(price, if(position(price, '.') = 0, '.00', '00'))", where);
+};
 const withdraw = async (where = CHOSEN) => await engine.command(`DELETE FROM RawOptionTrades WHERE ${where}`);
 /** Cancelled and reported again in the same second, with the same numbers and times. */
 const replaceIds = async (where = CHOSEN) => {
@@ -72,11 +72,15 @@ const replaceIds = async (where = CHOSEN) => {
   await withdraw(`${where} AND NOT startsWith(id, 'again-')`);
 };
 
+/** Trades like some of those that there are. */
+const createLate = (isChosen: (k: number) => boolean): readonly TradeRow[] =>
+  createTrades(ROWS, (k) => ({ ...half(k), id: `late-${k}` })).filter((_, k) => isChosen(k));
+
 const MOVES = {
   appear: async () =>
     await insertTrades(
       engine,
-      Array.from({ length: 20 }, (_, k) => createRow(k * 50 + (k % 2), { id: `late-${k}` })),
+      createLate((k) => k % 51 === 0),
     ),
   vanish: async () => await withdraw(),
   'are replaced under other ids': async () => await replaceIds(),
@@ -141,11 +145,7 @@ const CASES = (['time', 'symbol'] as const).flatMap((axis) =>
 describe('rows that move', () => {
   it.each(CASES)('along $axis, meta $meta, $moment: those that $move are sealed as they are', async (one) => {
     Object.assign(limits, { axis: one.axis, rowLimit: LIMIT });
-    await createTradesTable(engine, one.axis);
-    await insertTrades(
-      engine,
-      Array.from({ length: ROWS }, (_, k) => createRow(k)),
-    );
+    await fillTrades(engine, createTrades(ROWS, half), one.axis);
     const source = movingSource({ meta: one.meta }, MOMENTS[one.moment], MOVES[one.move]);
     await expectSameRows(await table.complete(source, job));
     // Count, pages and recount; two for each window, of which all are touched; and one recount for each round.
@@ -166,20 +166,10 @@ describe('rows that move', () => {
 
   it('in all windows but one cost no count of each page that is full, where no `meta` says that it is whole', async () => {
     Object.assign(limits, { axis: 'symbol', rowLimit: LIMIT });
-    await createTradesTable(engine, 'symbol');
-    const at = Array.from({ length: ROWS }, (_, k) => k);
-    await insertTrades(
-      engine,
-      at.map((k) => createRow(k)),
-    );
+    await fillTrades(engine, createTrades(ROWS, half), 'symbol');
     // The last window is of symbols behind these.
-    const late = at.filter((k) => k % 17 === 0 && String(createRow(k)['symbol']) < 'SYM30');
-    const source = movingSource({ meta: false }, MOMENTS['after the last page'], async () => {
-      await insertTrades(
-        engine,
-        late.map((k) => createRow(k, { id: `late-${k}` })),
-      );
-    });
+    const late = createLate((k) => k % 17 === 0).filter(({ symbol }) => String(symbol) < 'SYM30');
+    const source = movingSource({ meta: false }, MOMENTS['after the last page'], () => insertTrades(engine, late));
     await expectSameRows(await table.complete(source, job));
     expect(source.pages().length).toBeGreaterThan(FEWEST + 8);
     expect(source.asked.filter((sql) => sql.startsWith('SELECT count() AS rows FROM')).length).toBeLessThanOrEqual(2);
@@ -223,14 +213,16 @@ describe('rows that are gone', () => {
   it('and are many are no withdrawal: the date fails, and what is staged stays', async () => {
     const source = movingSource({}, MOMENTS['after the last page'], () => withdraw('cityHash64(id) % 10 = 0'));
     await expect(table.complete(source, job)).rejects.toMatchObject({
-      code: 'SOURCE_SHRANK',
+      ...{ code: 'SOURCE_SHRANK', kind: 'failed' },
       message: expect.stringMatching(/had 1000 rows when the run began and has \d+ now.* more than 5% are gone/),
     });
+    const stage = await openStage(engine, job, DATE, source.url);
+    expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
   });
 
   it('and were most of a symbol are no withdrawal, however few they are of the date', async () => {
-    const spy = Array.from({ length: 5_000 }, (_, k) => createRow(ROWS + k, { symbol: `A${k % 40}` }));
-    await insertTrades(engine, spy);
+    const others = createTrades(5_000, (k) => ({ id: `other-${k}`, symbol: `A${k % 40}` }));
+    await insertTrades(engine, others);
     Object.assign(limits, { axis: 'symbol', rowLimit: 10_000 });
     const source = movingSource(
       { rowLimit: 10_000 },
@@ -300,8 +292,7 @@ describe('what a recount proves', () => {
   });
 
   it('is ids where the source sends all prices in another form than it keeps, and costs one page', async () => {
-    await engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN price String SETTINGS mutations_sync = 2');
-    await setValues("price = concat(price, if(position(price, '.') = 0, '.00', '00'))", '1');
+    await keepPricesAsText('1');
     const source = sourceOf();
     const { completed, stage } = await table.prove(source, job);
     expect((await stage.totals()).rows).toBe(ROWS);
@@ -318,22 +309,20 @@ describe('what a recount proves', () => {
 
   it('is ids where they are all of one symbol that is larger than a page', async () => {
     Object.assign(limits, { axis: 'symbol', rowLimit: LIMIT });
-    await createTradesTable(engine, 'symbol');
-    await insertTrades(
+    await fillTrades(
       engine,
-      Array.from({ length: ROWS }, (_, k) => createTrade(k, { symbol: 'SPY' })),
+      createTrades(ROWS, () => ({ symbol: 'SPY' })),
+      'symbol',
     );
-    await engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN price String SETTINGS mutations_sync = 2');
-    await setValues("price = concat(price, if(position(price, '.') = 0, '.00', '00'))", '1');
+    await keepPricesAsText('1');
     const { completed, stage } = await table.prove(sourceOf(), job);
     expect((await stage.totals()).rows).toBe(ROWS);
     expect(completed.recount?.proved).toBe('ids');
   });
 
   it('is ids of one date of which a single row is in another form, and values of the next', async () => {
-    await engine.command('ALTER TABLE RawOptionTrades MODIFY COLUMN price String SETTINGS mutations_sync = 2');
     const one = '(SELECT min(id) FROM RawOptionTrades)';
-    await setValues("price = concat(price, if(position(price, '.') = 0, '.00', '00'))", `id = ${one}`);
+    await keepPricesAsText(`id = ${one}`);
     const source = sourceOf();
     const { completed, stage } = await table.prove(source, job);
     expect((await stage.totals()).rows).toBe(ROWS);
@@ -357,10 +346,11 @@ describe('a source with random moves', () => {
     const of = random() < 0.25 ? flow : job;
     Object.assign(limits, { axis: of === flow ? 'time' : order, rowLimit: options.rowLimit });
     const rows = 300 + Math.floor(random() * 300);
-    await createTradesTable(engine, order);
-    await insertTrades(
+    const createRow = (k: number, changes: TradeRow = {}) => createTrade(k * 7, { ...half(k), ...changes });
+    await fillTrades(
       engine,
-      Array.from({ length: rows }, (_, k) => createRow(k * 7)),
+      Array.from({ length: rows }, (_, k) => createRow(k)),
+      order,
     );
     let left = 3;
     const move = async () => {
@@ -371,7 +361,7 @@ describe('a source with random moves', () => {
         case 'appear':
           return await insertTrades(
             engine,
-            Array.from({ length: 10 }, (_, k) => createRow(Math.floor(random() * rows * 7), { id: `late-${at + k}` })),
+            Array.from({ length: 10 }, (_, k) => createRow(Math.floor(random() * rows), { id: `late-${at + k}` })),
           );
         case 'vanish':
           return await withdraw(few);
