@@ -3,8 +3,7 @@
  * dates whose object is gone. The workers that left it are real, and so is the damage: objects are removed and written
  * over from outside. Decisions that can be finished are in `test/ledger/publish.slow.test.ts`.
  */
-import { mkdir, mkdtemp, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { listCauses } from '../../src/alert/alerts.ts';
@@ -41,13 +40,14 @@ import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createAlertJob, createRunFacts } from '../support/alerts.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { at, Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createDraft, parseManifest } from '../support/manifest.ts';
 import { createRun } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
-import { createJob, createTrade, DATE } from '../support/trades.ts';
+import { createJob, createTrade, createTrades, DATE } from '../support/trades.ts';
 
 const ROWS = 60;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -56,6 +56,7 @@ const OTHER = '2026-11-18';
 const EXPIRED = '2026-11-03';
 const job = createJob();
 
+const { folder: makeFolder } = useCleanups();
 let folder: string;
 let root: string;
 const engine = await openEmbeddedEngine();
@@ -68,23 +69,17 @@ let kept: KeptLog;
 beforeAll(async () => {
   await createTradesTable(engine);
   for (const date of [DATE, OTHER]) {
-    const rows = Array.from({ length: ROWS }, (_, k) => createTrade(k));
-    await insertTrades(
-      engine,
-      rows.map((row) => ({ ...row, date, time: String(row['time']).replace(DATE, date) })),
-    );
+    const rows = createTrades(ROWS).map((row) => ({ ...row, date, time: String(row['time']).replace(DATE, date) }));
+    await insertTrades(engine, rows);
   }
 });
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-leftovers-'));
+  folder = await makeFolder();
   root = join(folder, 'store');
   store = await openDirectoryStore(root);
   for (const date of [DATE, OTHER]) await discardStages(engine, date);
 });
-afterEach(async () => {
-  await store.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(async () => await store.close());
 
 async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = job): Promise<RunResult> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });

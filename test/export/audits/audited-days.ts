@@ -19,7 +19,7 @@ import type { RunResult } from '../../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { type ApiRow, readWithDuckDb } from '../../support/drop.ts';
-import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../../support/engine-source.ts';
+import { createEngineSource, createTradesTable, type EngineSource, fillTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { createKeptLog } from '../../support/log.ts';
 import { createRun } from '../../support/run.ts';
@@ -49,7 +49,6 @@ export interface DayOptions {
 }
 
 export interface AuditedDays {
-  readonly engine: Engine;
   readonly store: Store;
   /** Of the last run. */
   readonly source: EngineSource;
@@ -83,7 +82,6 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
   const manifest = async (date: string) => await new Ledger(store, job.drop.dataset).manifest(date);
   const rows = async (date: string) => await readWithDuckDb(join(folder, 'store', dropKey(job.drop.dataset, date)));
   return {
-    engine,
     store,
     log,
     get source() {
@@ -126,8 +124,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
     },
     auditRequests: () => source.asked.length - before,
     async recreate(order, given) {
-      await createTradesTable(engine, order);
-      await insertTrades(engine, given);
+      await fillTrades(engine, given, order);
     },
     moveTo: (row, date) => ({
       ...row,

@@ -3,14 +3,13 @@
  * other ids (a few or all), loaded twice, gone; at both entry points, in both orders of the table, with a run that fails or is stopped in its audit. After
  * the next run every row of the source is in the drop. Requests are printed beside those of exporting the same dates anew.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
-import type { Engine } from '../../../src/engine/engine.ts';
 import { insertTrades, unreachable } from '../../support/engine-source.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
 import { createTrade, type TradeRow } from '../../support/trades.ts';
-import { type AuditedDays, DATES, type DayOptions, LIMIT, openAuditedDays } from './audited-days.ts';
+import { DATES, type DayOptions, LIMIT, openAuditedDays } from './audited-days.ts';
 
 const DAYS = chooseSize(6, 90);
 const SEED = chooseSeed(1);
@@ -20,10 +19,7 @@ const TIMEOUT_MS = 300_000;
 /** Count, cuts and recount of a date, beside its pages. */
 const USUAL = 3;
 
-let engine: Engine;
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
+const engine = await openEmbeddedEngine();
 afterAll(async () => await engine.close());
 
 describe('random days', () => {
@@ -57,7 +53,7 @@ describe('random days', () => {
         const doubled = new Map<string, readonly unknown[]>();
         let full = 0;
         for (const [at, date] of DATES.entries()) {
-          const moved = await moveRows(days, date, { below, createRow, rows: sizes[at] ?? 0 });
+          const moved = await moveRows(date, { below, createRow, rows: sizes[at] ?? 0 });
           vanished.set(date, moved.gone);
           if (moved.isDoubled)
             doubled.set(
@@ -115,7 +111,7 @@ interface Draw {
   readonly rows: number;
 }
 
-async function moveRows(days: AuditedDays, date: string, { below, createRow, rows }: Draw) {
+async function moveRows(date: string, { below, createRow, rows }: Draw) {
   const ids = new Set<string>();
   const choose = (count: number) =>
     Array.from({ length: count }, () => createRow(date, below(rows)))
@@ -132,21 +128,21 @@ async function moveRows(days: AuditedDays, date: string, { below, createRow, row
   // All of them now and then: what is chosen before keeps its id.
   const replaced = choose(fate === 0 ? rows * 4 : below(3));
   const isDoubled = fate === 1;
-  await insertTrades(days.engine, late);
+  await insertTrades(engine, late);
   const where = (of: readonly string[]) => `WHERE id IN (${list(of)}) SETTINGS mutations_sync = 2`;
   const update = 'ALTER TABLE RawOptionTrades UPDATE';
   if (marked.length > 0)
-    await days.engine.command(`${update} premium = premium * 3, updated_timestamp = '1799000000000' ${where(marked)}`);
-  if (silent.length > 0) await days.engine.command(`${update} price = price + 1 ${where(silent)}`);
+    await engine.command(`${update} premium = premium * 3, updated_timestamp = '1799000000000' ${where(marked)}`);
+  if (silent.length > 0) await engine.command(`${update} price = price + 1 ${where(silent)}`);
   if (isDoubled)
-    await days.engine.command(
+    await engine.command(
       `INSERT INTO RawOptionTrades SELECT * REPLACE (concat('twice-', id) AS id) FROM RawOptionTrades WHERE date = '${date}'`,
     );
   if (replaced.length > 0)
-    await days.engine.command(
+    await engine.command(
       `INSERT INTO RawOptionTrades SELECT * REPLACE (concat('again-', id) AS id) FROM (SELECT * FROM RawOptionTrades WHERE id IN (${list(replaced)}))`,
     );
   const old = [...gone, ...replaced];
-  if (old.length > 0) await days.engine.command(`DELETE FROM RawOptionTrades WHERE id IN (${list(old)})`);
+  if (old.length > 0) await engine.command(`DELETE FROM RawOptionTrades WHERE id IN (${list(old)})`);
   return { gone, isDoubled, count: late.length + marked.length + silent.length + old.length };
 }

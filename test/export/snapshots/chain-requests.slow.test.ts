@@ -3,7 +3,7 @@
  * fewest. Against a client that filters as the specification says, a real stage, and limits that learn. The same at the
  * service is in `test/flow`.
  */
-import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeEach, expect, it } from 'vitest';
 import { addDays } from '../../../src/calendar/wall-clock.ts';
 import type { Fault } from '../../../src/core/errors.ts';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
@@ -83,7 +83,7 @@ async function fetchDate(
   };
   const stage = await openStage(engine, job, date, 'api://chain');
   const opened = openSnapshots(job, source as SnapshotClient, limits);
-  const run = async (): Promise<void> =>
+  const run = async (): Promise<unknown> =>
     await fetchSnapshots({ ...opened, onEvent: () => undefined }, stage).catch((error: Fault) => {
       if (error.code !== 'API_UNREACHABLE') throw error;
       return run();
@@ -107,13 +107,14 @@ function countFewest(chain: readonly Contract[], limit: number): number {
   return ranges;
 }
 
-describe.each([
-  { contracts: 1000, limit: 150 },
-  { contracts: 3000, limit: 150 },
-  { contracts: 900, limit: 240 },
-  { contracts: 6000, limit: 500 },
-])('a chain of $contracts contracts with $limit in an answer', ({ contracts, limit }) => {
-  it('takes at most 1.3 times the fewest requests from the second date on', async () => {
+it.each([
+  [1000, 150],
+  [3000, 150],
+  [900, 240],
+  [6000, 500],
+])(
+  'a chain of %i contracts, %i in an answer, takes at most 1.3 times the fewest requests from the second date on',
+  async (contracts, limit) => {
     for (let day = 0; day < 4; day += 1) {
       const chain = listChain(contracts + 7 * day);
       const used = await fetchDate(addDays(MONDAY, day), chain, limit);
@@ -121,8 +122,8 @@ describe.each([
       const most = day === 0 ? 5 * fewest : 1.3 * fewest;
       expect(used, `date ${day + 1}: ${used} of ${fewest}`).toBeLessThanOrEqual(most);
     }
-  });
-});
+  },
+);
 
 it.each([1, 2, 3, 4, 5, 6, 7, 8])(
   'a chain is complete after runs in which any requests fail, whatever was staged and cut (seed %i)',
@@ -156,18 +157,16 @@ function thin(chain: readonly Contract[], seed: number): readonly Contract[] {
   return chain.filter(({ strike }) => random() < 0.75 * Math.exp(-Math.abs(strike / 400 - 1) / 0.15));
 }
 
-describe.each([150, 100, 240])(
-  'a chain of contracts with trades, of which most are near the price, limit %d',
-  (limit) => {
-    it('takes at most 1.25 times the fewest in all dates but the first', async () => {
-      let [fewest, used] = [0, 0];
-      for (let day = 0; day < 8; day += 1) {
-        const chain = thin(listChain(3000), 7 + day);
-        const asked = await fetchDate(addDays('2026-11-19', day), chain, limit);
-        if (day > 0) [fewest, used] = [fewest + countFewest(chain, limit), used + asked];
-      }
-      expect(used, `${used} of ${fewest}`).toBeLessThanOrEqual(1.25 * fewest);
-    });
+it.each([150, 100, 240])(
+  'a chain of contracts with trades, of which most are near the price, limit %d, takes at most 1.25 times the fewest in all dates but the first',
+  async (limit) => {
+    let [fewest, used] = [0, 0];
+    for (let day = 0; day < 8; day += 1) {
+      const chain = thin(listChain(3000), 7 + day);
+      const asked = await fetchDate(addDays('2026-11-19', day), chain, limit);
+      if (day > 0) [fewest, used] = [fewest + countFewest(chain, limit), used + asked];
+    }
+    expect(used, `${used} of ${fewest}`).toBeLessThanOrEqual(1.25 * fewest);
   },
 );
 
