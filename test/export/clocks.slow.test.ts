@@ -54,9 +54,8 @@ const NOON = '2026-11-20T17:00:00Z';
 /** One in five minutes from 09:30 on, the last one seconds before the close of index options. */
 const SECONDS = [...Array.from({ length: 81 }, (_, k) => 34_200 + k * 300), 58_495];
 
-const { cleanups, folder: makeFolder } = useCleanups();
-const engine = await openEmbeddedEngine();
-cleanups.push(() => engine.close());
+const { cleanups, folder: makeFolder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 let service: TestService;
 let proxy: FaultProxy;
 let folder: string;
@@ -70,10 +69,8 @@ beforeAll(async () => {
     ),
   );
   cleanups.push(() => trades.remove());
-  service = await startTestService({ data: [trades.path], asOf: EVENING });
-  cleanups.push(() => service.stop());
-  proxy = await startFaultProxy(service.url);
-  cleanups.push(() => proxy.close());
+  service = await keep(startTestService({ data: [trades.path], asOf: EVENING }));
+  proxy = await keep(startFaultProxy(service.url));
 });
 beforeEach(async () => {
   folder = await makeFolder();

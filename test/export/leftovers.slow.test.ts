@@ -5,7 +5,7 @@
  */
 import { mkdir, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { listCauses } from '../../src/alert/alerts.ts';
 import { describeCause } from '../../src/alert/cause-table.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
@@ -56,11 +56,10 @@ const OTHER = '2026-11-18';
 const EXPIRED = '2026-11-03';
 const job = createJob();
 
-const { folder: makeFolder } = useCleanups();
+const { folder: makeFolder, keep } = useCleanups();
 let folder: string;
 let root: string;
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const engine = await keep(openEmbeddedEngine());
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');
 let source: EngineSource;

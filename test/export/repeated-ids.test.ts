@@ -3,7 +3,7 @@
  * date fails. Of a ClickHouse server's own table: `test/flow/clickhouse-table.slow.test.ts`.
  */
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { openDates, runExport } from '../../src/export/export.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
@@ -30,9 +30,8 @@ const job = parseSqlJob(
   'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\nchecks: [{check: unique-id, on_failure: warn}]\n',
 );
 
-const { folder: makeFolder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { folder: makeFolder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 let folder: string;
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
 import { pino } from 'pino';
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { SealResult } from '../../src/export/restate.ts';
 import { sealDegraded } from '../../src/export/run-job.ts';
@@ -37,9 +37,8 @@ const trade = (k: number, changes: TradeRow = {}): TradeRow => {
 };
 const DAY = Array.from({ length: ROWS }, (_, k) => trade(k));
 
-const { folder: makeFolder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { folder: makeFolder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 let folder: string;
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');

@@ -37,15 +37,14 @@ let proxy: FaultProxy;
 let cwd: string;
 /** The whole session, as a run without faults brought it home. */
 let truth: string;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
   const keys = join(await folder(), 'keys.yaml');
   const trial = { name: 'trial', historical: 'trialing', realtime: false } as const;
   await writeFile(keys, stringify({ keys: [describeEntry(buildEntry(hashKey(TRIAL_KEY), trial))] }));
   const limits = ['--row-limit', String(ROW_LIMIT), '--trial-row-limit', String(TRIAL_ROW_LIMIT), '--key-file', keys];
-  service = await startService([...SERVE, ...limits]);
-  cleanups.push(() => service.stop());
+  service = await keep(startService([...SERVE, ...limits]));
   cwd = await folder();
   expect(await run()).toMatchObject({ code: 0 });
   truth = dropPath();

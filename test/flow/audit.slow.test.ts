@@ -24,7 +24,7 @@ const TO = ['a@example.com', 'b@example.com'] as const;
 /** The newest session that is over, by the clock of this machine, which is the API's too. */
 const DATE = computeLookback(Date.now()).lastSettled ?? '';
 
-const { cleanups, folder, openTable } = useTables();
+const { cleanups, folder, openTable, keep } = useTables();
 
 /** A job that mails to `TO`, and its runs, which a signal may end in the middle. */
 async function openJob(source: TableFront, receiver: SmtpReceiver, api: 'historical' | 'portal') {
@@ -72,8 +72,7 @@ describe('a sealed date whose rows move', () => {
           return isPage(sql);
         },
       });
-      const receiver = await startSmtpReceiver();
-      cleanups.push(() => receiver.close());
+      const receiver = await keep(startSmtpReceiver());
       const { cwd, kill, type, runToKill, manifest } = await openJob(source, receiver, api);
       const runUntil = async (at: number, by: NodeJS.Signals) => {
         [killAt, signal, asked] = [at, by, 0];

@@ -25,18 +25,16 @@ const AS_OF = '2026-11-20T23:00:00Z';
 const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'];
 const SERVE = ['--generate', '3', '--generate-rows', '600', '--row-limit', '50', '--as-of', AS_OF];
 
-const { cleanups, folder } = useCleanups(afterEach);
+const { folder, keep } = useCleanups(afterEach);
 
 async function start(args: readonly string[]): Promise<TestService> {
-  const service = await startService(args);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService(args));
   return service;
 }
 
 /** In front of the service: a run gets the pages before this one, and waits for it. */
 async function startGate(service: TestService, page: number): Promise<FaultProxy> {
-  const gate = await startFaultProxy(service.url, holdFrom(page));
-  cleanups.push(() => gate.close());
+  const gate = await keep(startFaultProxy(service.url, holdFrom(page)));
   return gate;
 }
 

@@ -15,11 +15,10 @@ import { findFreePort } from '../support/server-process.ts';
 const SERVE = ['--generate', '2', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z'];
 
 let service: TestService;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
-  service = await startService(SERVE);
-  cleanups.push(() => service.stop());
+  service = await keep(startService(SERVE));
 });
 
 const BASE = 'name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: trades\n';

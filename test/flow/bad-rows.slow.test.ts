@@ -7,7 +7,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pl from 'nodejs-polars';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
@@ -22,9 +22,8 @@ const NOW = '2026-11-19T23:15:00Z';
 const GOOD_ROWS = 2_000;
 const LIMIT = 500;
 
-const { cleanups, folder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 /** What must become of a value: taken as this, null, or its row in quarantine for this reason. */
 type Fate = { readonly as: unknown } | { readonly reason: string };
@@ -201,8 +200,7 @@ async function writeBadRowsJob(cwd: string, extra = '', api = 'historical'): Pro
 
 /** Runs a job over a source of these rows. */
 async function runOver(rows: readonly RawRow[], extra = '', api = 'historical') {
-  const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW }));
   const cwd = await folder();
   const job = await writeBadRowsJob(cwd, extra, api);
   const again = async () => await flowdrop(['--json', 'run', job], { cwd, env: source.env });

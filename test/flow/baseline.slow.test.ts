@@ -12,7 +12,7 @@ import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, readManifest, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const { cleanups, folder } = useCleanups();
+const { cleanups, folder, keep } = useCleanups();
 const CHECKS = 'checks:\n  - check: baseline\n';
 
 const readCheck = async (cwd: string, date: string) => (await readManifest(join(cwd, 'drops'), date)).checks[0];
@@ -21,8 +21,7 @@ describe('a baseline', () => {
   it('raises nothing in generated sessions, on an expiration Friday and on a half day', async () => {
     const cwd = await folder();
     const session = ['--generate', '9', '--generate-rows', '8000', '--as-of', '2026-11-28T14:00:00Z'];
-    const service = await startService(session);
-    cleanups.push(() => service.stop());
+    const service = await keep(startService(session));
     const job = await writeJob(cwd, { schedule: CHECKS, reports: '' });
     const ran = await flowdrop(['run', job], { cwd, env: service.env });
     expect(ran.stderr).not.toContain('check baseline');
@@ -46,8 +45,7 @@ describe('a baseline', () => {
     );
     const file = await writeTradeFile(rows);
     cleanups.push(() => file.remove());
-    const service = await startService(['--data', file.path, '--as-of', '2026-11-20T01:00:00Z']);
-    cleanups.push(() => service.stop());
+    const service = await keep(startService(['--data', file.path, '--as-of', '2026-11-20T01:00:00Z']));
     const job = await writeJob(cwd, {
       schedule: `${CHECKS}alerts:\n  to: [ops@example.com]\n`,
       reports: 'reports:\n  - template: flow\n    to: [desk@example.com]',

@@ -24,11 +24,10 @@ let service: TestService;
 let proxy: FaultProxy;
 let cwd: string;
 let job: string;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
-  service = await startService(SERVE);
-  cleanups.push(() => service.stop());
+  service = await keep(startService(SERVE));
 });
 beforeEach(async () => {
   cwd = await folder();

@@ -11,11 +11,12 @@ import { flowdrop, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
 
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 it('an own clock that jumped back 400 days ends a run with 3, and everybody is told which clock differs by how much', async () => {
-  const service = await startService(['--generate', '1', '--generate-rows', '400', '--as-of', '2026-11-20T23:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(
+    startService(['--generate', '1', '--generate-rows', '400', '--as-of', '2026-11-20T23:00:00Z']),
+  );
   const cwd = await folder();
   const job = await writeJob(cwd, { reports: 'alerts:\n  to: [ops@example.com]' });
   const now = Date.parse((await fetch(`${service.url}/healthz/live`)).headers.get('date') ?? '');
@@ -51,11 +52,13 @@ it('an own clock that jumped back 400 days ends a run with 3, and everybody is t
 });
 
 it('doctor convicts clocks that are slow together by a row that cannot be visible yet', async () => {
-  const service = await startService(['--generate', '3', '--generate-rows', '400', '--as-of', '2026-11-20T23:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(
+    startService(['--generate', '3', '--generate-rows', '400', '--as-of', '2026-11-20T23:00:00Z']),
+  );
   const behindMs = -2 * 86_400_000;
-  const proxy = await startFaultProxy(service.url, [{ on: () => true, fault: { kind: 'date', shiftMs: behindMs } }]);
-  cleanups.push(() => proxy.close());
+  const proxy = await keep(
+    startFaultProxy(service.url, [{ on: () => true, fault: { kind: 'date', shiftMs: behindMs } }]),
+  );
   const cwd = await folder();
   const clock = await createMovedClock(cwd, Date.parse('2026-11-20T23:00:30Z') + behindMs);
   const env = { ...service.env, ...clock.env, FLOWDROP_API_URL: proxy.url, FLOWDROP_CLOCK: '' };

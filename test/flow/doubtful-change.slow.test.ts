@@ -20,7 +20,7 @@ const ROWS = 400;
 const NEWEST = computeLookback(Date.now()).lastSettled ?? '';
 const [LOADED = '', GREW = '', LOST = '', GAVE = '', TOOK = ''] = previousSessions(NEWEST, 6);
 
-const { cleanups, folder, openTable } = useTables();
+const { folder, openTable, keep } = useTables();
 
 const again = ({ id, values }: TableRow) => ({ id: `again-${id}`, values: { ...values, id: `again-${id}` } });
 const idsOf = (rows: readonly TableRow[]) => rows.map(({ id }) => id);
@@ -36,8 +36,7 @@ it('takes over trades that have another id or date, and holds what was loaded tw
   const day = (date: string) => days.get(date) ?? [];
   const source = await openTable([...days.values()].flat());
   const { table } = source;
-  const receiver = await startSmtpReceiver();
-  cleanups.push(() => receiver.close());
+  const receiver = await keep(startSmtpReceiver());
   const env = { ...source.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}` };
   const reports =
     'reports:\n  - template: flow\n    to: [desk@example.com]\n    correct_above: 0\nalerts:\n  to: [ops@example.com]';

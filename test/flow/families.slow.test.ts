@@ -5,7 +5,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
@@ -33,9 +33,8 @@ const headOf = (root: string) => HEADS[root] ?? root;
 const asIs = (root: string) => root;
 type Contract = (typeof CONTRACTS)[number];
 
-const { cleanups, folder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { cleanups, folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 const nameSeries = ([root, , right, strike, expires]: Contract) =>
   `${root}${expires.slice(2).replaceAll('-', '')}${right.slice(0, 1)}${String(strike * 1_000).padStart(8, '0')}`;
@@ -60,8 +59,7 @@ const FAMILIES = 'families:\n  XYZ: [XYZ, XYZW]';
 
 /** A store with the day's drop and the report of it. @param cwd that may have a chain of the date */
 async function readReport(cwd: string, prints: readonly TradeRow[], families = FAMILIES): Promise<FlowReport> {
-  const source = await startRawSource(engine, prints.map(toRaw), { rowLimit: 1_000, now: NOW });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, prints.map(toRaw), { rowLimit: 1_000, now: NOW }));
   const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPXW, NDX, XYZ, SPY]';
   const job = await writeJob(cwd, { schedule: families, reports });
   const run = await flowdrop(['run', job], { cwd, env: source.env });

@@ -35,7 +35,7 @@ const MAX_LEAVING_MS = 5_000;
 const LAST_MOMENT = 0.6;
 
 const seed = chooseSeed(620_173);
-const { cleanups, folder } = useCleanups(afterEach);
+const { folder, keep } = useCleanups(afterEach);
 
 interface Timed extends Finished {
   readonly recountedAtMs: number;
@@ -85,8 +85,7 @@ async function checksum(path: string): Promise<unknown> {
 it(`a run that is stopped while it seals leaves at once, and the next one seals the same rows (seed ${seed})`, async () => {
   const random = createRandom(seed);
   const served = ['--generate', '1', '--generate-rows', String(ROWS), '--row-limit', String(PAGE_ROWS)];
-  const service = await startService([...served, '--as-of', '2026-11-06T02:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService([...served, '--as-of', '2026-11-06T02:00:00Z']));
   const cwd = await folder();
   const drop = (to: string) => join(cwd, to, 'trades', `session=${DATE}`);
   const control = await run(cwd, await writeJob(cwd, { name: 'control', to: 'control', reports: '' }), service);

@@ -33,15 +33,14 @@ const PAGE_ROWS = 25;
 const MAX_IN_FLIGHT = 12;
 
 const seed = chooseSeed(620_173);
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 // Skipped only where the real day is not at hand, which `support/flowdrop.ts` says aloud.
 describe.skipIf(!hasRealDay)('a run that is killed', () => {
   it(`at ${KILLS} random points seals the same rows and fetches no staged window twice (seed ${seed})`, async () => {
     const random = createRandom(seed);
     const day = ['--data', REAL_DAY_FILE, '--as-of', '2016-06-01T21:00:00Z'];
-    const service = await startService([...day, '--row-limit', String(PAGE_ROWS)]);
-    cleanups.push(() => service.stop());
+    const service = await keep(startService([...day, '--row-limit', String(PAGE_ROWS)]));
     const cwd = await folder();
     const env = { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: RATE };
     let kills = 0;

@@ -10,7 +10,7 @@ import { createMovedClock } from '../support/moved-clock.ts';
 import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade } from '../support/trades.ts';
 
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 const ROWS = 1_600;
 const TODAY = '2026-11-20';
@@ -25,13 +25,11 @@ function createDay(date: string) {
 }
 
 it('a session is sealed only when rows and symbols of its end are as sealed sessions have them', async () => {
-  const engine = await openEmbeddedEngine();
-  cleanups.push(() => engine.close());
+  const engine = await keep(openEmbeddedEngine());
   const days = ['2026-11-17', '2026-11-18', '2026-11-19', TODAY].flatMap(createDay);
   days.push(toRaw({ ...days.at(-7)?.row, id: LATE }));
   const options = { rowLimit: 1_000, now: '2026-11-19T22:00:00Z' };
-  const source = await startRawSource(engine, days, options);
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, days, options));
   await engine.command('CREATE TABLE whole ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM RawOptionTrades');
   const show = async (condition: string) => {
     await engine.command('TRUNCATE TABLE RawOptionTrades');

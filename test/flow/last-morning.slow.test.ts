@@ -5,12 +5,13 @@ import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, readManifest, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 it('a date of which all rows are still visible is exported, as complete only where other sessions show when they begin', async () => {
   // 08:00 in New York: 2026-11-05 has rows from 09:30 on.
-  const service = await startService(['--generate', '12', '--generate-rows', '200', '--as-of', '2026-11-20T13:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(
+    startService(['--generate', '12', '--generate-rows', '200', '--as-of', '2026-11-20T13:00:00Z']),
+  );
   const seal = async (cwd: string, ...range: string[]) => {
     const args = ['backfill', join(cwd, 'nightly.yaml'), '--from', ...range];
     const { code, stderr } = await flowdrop(args, { cwd, env: service.env });

@@ -7,11 +7,12 @@ import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const { cleanups, folder } = useCleanups(afterAll);
+const { folder, keep } = useCleanups(afterAll);
 
 it('below folders named column=value, {a,b}, * and ?, a day is sealed, verified and queried with its own values', async () => {
-  const service = await startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(
+    startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']),
+  );
   const cwd = join(await folder(), 'symbol=SPY', '{a,b}', 'x*y,? in a.zip :: z');
   await mkdir(cwd, { recursive: true });
   const job = await writeJob(cwd);

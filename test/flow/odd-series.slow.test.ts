@@ -4,7 +4,7 @@
  * `test/report/naive.slow.test.ts`.
  */
 import { join } from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
@@ -18,9 +18,8 @@ const DAY = '2026-11-20';
 const SPOT = 75.5;
 const GEX = 0.05 * 1000 * 100 * SPOT ** 2 * 0.01;
 
-const { cleanups, folder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 let count = 0;
 function print(symbol: string, clock: string, changes: TradeRow = {}): TradeRow {
@@ -51,8 +50,7 @@ it('counts each contract by its key, its usual records and its settlement', asyn
     print('SPX', '12:00:00', { ...expiring, option_symbol: 'SPX261120C00020000', oi: 1_000_000 }),
     print('SPX', '12:00:00', { ...expiring, option_symbol: 'SPXW261120C00020000' }),
   ];
-  const source = await startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${DAY}T23:15:00Z` });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${DAY}T23:15:00Z` }));
   const cwd = await folder();
   const symbols = ['IDA', 'IDB', 'PAD', 'SDS', 'QSTM', 'FEW', 'SPX'];
   const job = await writeJob(cwd, {

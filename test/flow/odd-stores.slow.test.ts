@@ -5,18 +5,16 @@ import { flowdrop, startService, type TestService } from '../support/flowdrop.ts
 import { writeJob } from '../support/jobs.ts';
 import { type PlainS3Options, startPlainS3 } from '../support/plain-s3.ts';
 
-const { cleanups, folder } = useCleanups(afterAll);
+const { folder, keep } = useCleanups(afterAll);
 const IDENTITY = 'PUT bucket/drops/_flowdrop/store.json';
 
 let service: TestService;
 beforeAll(async () => {
-  service = await startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']);
-  cleanups.push(() => service.stop());
+  service = await keep(startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']));
 });
 
 async function openStore(options: PlainS3Options = {}) {
-  const s3 = await startPlainS3(options);
-  cleanups.push(() => s3.close());
+  const s3 = await keep(startPlainS3(options));
   const cwd = await folder();
   const job = await writeJob(cwd, { to: 's3://bucket/drops', reports: 'reports: []' });
   const start = (command: string) => flowdrop([command, job], { cwd, env: { ...service.env, ...s3.env } });

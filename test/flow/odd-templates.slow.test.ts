@@ -6,7 +6,7 @@ import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const { cleanups, folder } = useCleanups(afterAll);
+const { folder, keep } = useCleanups(afterAll);
 
 async function writeTemplate(body: string) {
   const cwd = await folder();
@@ -33,8 +33,9 @@ it.each([
 });
 
 it('a run whose template ends the process has failed, and says so', async () => {
-  const service = await startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(
+    startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']),
+  );
   const { cwd, job } = await writeTemplate(`<% it.constructor.constructor('return process')().exit(0) %>`);
   const { code, stderr } = await flowdrop(['run', job], { cwd, env: service.env });
   expect(code, stderr).toBe(1);

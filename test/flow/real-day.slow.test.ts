@@ -38,11 +38,10 @@ const TOTALS = {
 };
 
 let input: ReadonlyMap<string, ApiRow>;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 async function serve(args: string): Promise<TestService> {
-  const service = await startService([...SERVE, ...args.split(' ')]);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService([...SERVE, ...args.split(' ')]));
   return service;
 }
 

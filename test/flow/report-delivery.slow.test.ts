@@ -20,12 +20,11 @@ const REPORT = 'reports:\n  - template: flow\n    to: ';
 
 let cwd: string;
 let env: Readonly<Record<string, string>>;
-const { cleanups, folder } = useCleanups();
+const { cleanups, folder, keep } = useCleanups();
 
 beforeAll(async () => {
   cwd = await folder();
-  const service = await startService(['--generate', '2', '--generate-rows', '500']);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService(['--generate', '2', '--generate-rows', '500']));
   env = service.env;
 });
 
@@ -88,8 +87,7 @@ describe('a report whose process is killed', () => {
     });
     expect(killed.code, killed.stderr).toBeNull();
     // The next process finds another server: the one that takes everything.
-    const calm = await startSmtpReceiver();
-    cleanups.push(calm.close);
+    const calm = await keep(startSmtpReceiver());
     const next = await flowdrop(['run', job], { cwd, env: mailTo(calm) });
     expect(next.code, next.stderr).toBe(0);
     const all = [...receiver.messages, ...taken, ...calm.messages];

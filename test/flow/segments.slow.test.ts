@@ -4,7 +4,7 @@
  * docs/formulas.md says.
  */
 import { join } from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
@@ -14,9 +14,8 @@ import { writeJob } from '../support/jobs.ts';
 import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
-const { cleanups, folder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 let count = 0;
 /** A trade of $100 x size. */
@@ -53,8 +52,7 @@ function listSession(date: string, evening: string, close: number, byOwnDay: boo
 
 /** Seals these dates of a source with these rows, by a job whose report watches SPX. */
 async function backfill(rows: readonly TradeRow[], from: string, to: string) {
-  const source = await startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${to}T23:15:00Z` });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${to}T23:15:00Z` }));
   const cwd = await folder();
   const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPX]';
   const [job, { env }] = [await writeJob(cwd, { reports }), source];

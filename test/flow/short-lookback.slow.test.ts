@@ -5,18 +5,18 @@ import { startFaultProxy } from '../support/fault-proxy.ts';
 import { flowdrop, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 interface Result {
   readonly dates: readonly { date: string; status: string; error?: { code: string; message: string } }[];
 }
 
 it('a date outside the lookback that answers tell fails and is named, the others are sealed', async () => {
-  const service = await startService(['--generate', '8', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']);
-  cleanups.push(() => service.stop());
+  const service = await keep(
+    startService(['--generate', '8', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']),
+  );
   const meta = { lookback_days: 7 };
-  const proxy = await startFaultProxy(service.url, [{ on: () => true, fault: { kind: 'envelope', meta } }]);
-  cleanups.push(() => proxy.close());
+  const proxy = await keep(startFaultProxy(service.url, [{ on: () => true, fault: { kind: 'envelope', meta } }]));
   const cwd = await folder();
   const run = await flowdrop(['--json', 'run', await writeJob(cwd, { reports: '' })], {
     cwd,

@@ -21,7 +21,7 @@ const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] 
 const NIGHT_MS = 3_600_000;
 
 const { server: s3 } = await startS3();
-const { cleanups, folder } = useCleanups();
+const { cleanups, folder, keep } = useCleanups();
 
 let cwd: string;
 let env: Readonly<Record<string, string>>;
@@ -32,8 +32,7 @@ const STORES = [
 
 beforeAll(async () => {
   cwd = await folder();
-  const service = await startService(['--generate', '1', '--generate-rows', '200']);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService(['--generate', '1', '--generate-rows', '200']));
   env = { ...service.env, ...(s3 && s3Environment(s3)) };
   for (const { to, isMissing } of STORES) {
     if (isMissing) continue;
@@ -122,8 +121,7 @@ interface Sleeper {
 /** Mails the report on a machine of its own, until the server stops the process. */
 async function fallAsleep(job: string, moment: Moment, taken: Taken[], more = {}): Promise<Sleeper> {
   let stop: () => void = nothing;
-  const receiver = await startSmtpReceiver(moment.options(() => stop(), taken));
-  cleanups.push(() => receiver.close());
+  const receiver = await keep(startSmtpReceiver(moment.options(() => stop(), taken)));
   const run = runOn(job, 'sleeper', receiver.port, more);
   cleanups.push(async () => void run.child.kill('SIGKILL'));
   const stopped = new Promise<'stopped'>((resolve) => {

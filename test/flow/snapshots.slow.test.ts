@@ -37,7 +37,7 @@ type Api = 'chain' | 'market-structure';
 let service: TestService;
 let narrow: TestService;
 let cwd: string;
-const { cleanups, folder } = useCleanups(afterEach);
+const { folder, keep } = useCleanups(afterEach);
 
 beforeAll(async () => {
   const args = ['--generate', '2', '--generate-rows', ROWS, '--as-of', AS_OF, ...KEYS.flatMap((key) => ['--key', key])];
@@ -53,8 +53,7 @@ beforeEach(async () => {
 
 /** Until the test ends. */
 async function startProxy(url: string, plan: FaultPlan): Promise<FaultProxy> {
-  const proxy = await startFaultProxy(url, plan);
-  cleanups.push(() => proxy.close());
+  const proxy = await keep(startFaultProxy(url, plan));
   return proxy;
 }
 

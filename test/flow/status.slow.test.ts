@@ -16,13 +16,14 @@ import { writeJob } from '../support/jobs.ts';
 import { readNewestRun } from '../support/run-record.ts';
 
 let service: TestService;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
-  service = await startService([
-    ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '100', '--as-of', '2026-11-20T23:00:00Z'],
-  ]);
-  cleanups.push(() => service.stop());
+  service = await keep(
+    startService([
+      ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '100', '--as-of', '2026-11-20T23:00:00Z'],
+    ]),
+  );
 });
 
 async function readStatus(cwd: string, job: string) {
@@ -38,8 +39,7 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   const stateDir = join(cwd, '.flowdrop');
   let child: ChildProcess | undefined;
   // In the middle of the date, which has 12 pages.
-  const gate = await startFaultProxy(service.url, holdFrom(6));
-  cleanups.push(() => gate.close());
+  const gate = await keep(startFaultProxy(service.url, holdFrom(6)));
   const env = { ...service.env, FLOWDROP_API_URL: gate.url, FLOWDROP_RUN_ID: 'tick-1' };
   const onStart = (started: ChildProcess) => {
     child = started;

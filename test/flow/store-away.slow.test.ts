@@ -16,13 +16,12 @@ import { writeJob } from '../support/jobs.ts';
 const DATES = ['2026-11-19', '2026-11-20'] as const;
 const CHANGED = /STORE_CHANGED/;
 
-const { cleanups, folder } = useCleanups(afterEach);
+const { folder, keep } = useCleanups(afterEach);
 
 /** @param sessions how many of `DATES` are over */
 async function serve(sessions: 1 | 2): Promise<TestService> {
   const asOf = `${DATES[sessions - 1]}T23:00:00Z`;
-  const service = await startService(['--generate', String(sessions), '--generate-rows', '300', '--as-of', asOf]);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService(['--generate', String(sessions), '--generate-rows', '300', '--as-of', asOf]));
   return service;
 }
 
@@ -65,8 +64,7 @@ it.each(['the first', 'a later'])(
     }
     const before = await place.listMails();
     const service = await serve(2);
-    const gate = await startFaultProxy(service.url, holdFrom(1));
-    cleanups.push(() => gate.close());
+    const gate = await keep(startFaultProxy(service.url, holdFrom(1)));
     const running = flowdrop(['run', job], { cwd, env: { ...service.env, FLOWDROP_API_URL: gate.url } });
     await gate.untilHeld();
     await place.unmount();

@@ -25,17 +25,16 @@ interface Tables extends Cleanups {
 
 /** To be called outside of any test. */
 export function useTables(): Tables {
-  const { cleanups, folder } = useCleanups();
+  const kept = useCleanups();
+  const { cleanups, keep } = kept;
   // Last, after the tables.
   cleanups.push(closeTables);
   return {
-    cleanups,
-    folder,
+    ...kept,
     async openTable(rows, { order = 'time', ...options } = {}) {
       const table = await ChaosTable.create(order, rows);
       cleanups.push(() => table.drop());
-      const front = await startFront({ table, rowLimit: 5_000, isPage, ...options });
-      cleanups.push(() => front.close());
+      const front = await keep(startFront({ table, rowLimit: 5_000, isPage, ...options }));
       const at = { FLOWDROP_API_URL: front.url, FLOWDROP_PORTAL_URL: front.url, FLOWDROP_API_KEY: KEY };
       return { table, front, env: { ...at, FLOWDROP_REQUESTS_PER_SECOND: '50' } };
     },

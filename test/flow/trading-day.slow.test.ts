@@ -23,7 +23,7 @@ const CURB = ['16:20:00', '16:41:00', '16:59:30'] as const;
 const at = (time: string, date: string = DATE) => parseWallClock(date, parseSecond(time));
 const LOOKBACK_MS = 15 * 86_400_000;
 
-const { cleanups, folder, openTable } = useTables();
+const { cleanups, folder, openTable, keep } = useTables();
 
 let made = 0;
 function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
@@ -256,8 +256,7 @@ it('the shipped jobs of chains and trades, at their own times, give a report wit
     await writeFile(join(cwd, `${name}.yaml`), text);
     const [, minute = '', hour = ''] = /cron: "(\d+) (\d+) /.exec(text) ?? [];
     const now = at(`${hour}:${minute}:00`);
-    const service = await startService(['--data', trades.path, '--as-of', new Date(now).toISOString()]);
-    cleanups.push(() => service.stop());
+    const service = await keep(startService(['--data', trades.path, '--as-of', new Date(now).toISOString()]));
     await clock.moveTo(now);
     const own = {
       FLOWDROP_CALENDAR_FILE: calendar,

@@ -6,7 +6,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, readManifest, workerEnvironment } from '../support/flowdrop.ts';
@@ -16,14 +16,12 @@ import { createTrade, DATE } from '../support/trades.ts';
 
 const NOW = '2026-11-19T23:15:00Z';
 const ROWS = 1_000;
-const { cleanups, folder } = useCleanups();
-const engine = await openEmbeddedEngine();
-afterAll(async () => await engine.close());
+const { cleanups, folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 /** A source of these rows, and a folder for a worker. */
 async function openRows(rows: readonly RawRow[]) {
-  const source = await startRawSource(engine, rows, { rowLimit: ROWS, now: NOW });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, rows, { rowLimit: ROWS, now: NOW }));
   return { source, env: source.env, cwd: await folder() };
 }
 const PLAIN = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';

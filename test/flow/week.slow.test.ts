@@ -41,7 +41,7 @@ const SESSIONS = listSessions(PLAN.from, PLAN.to);
 const END = parseWallClock(PLAN.to, 20 * 3600);
 const PEOPLE = 'reports:\n  - template: flow\n    to: [desk@example.com]\nalerts:\n  to: [ops@example.com]';
 
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 describe('weeks of a daemon', () => {
   it('leave every session sealed and mailed once, and each alert sent and taken back once', async () => {
@@ -52,8 +52,7 @@ describe('weeks of a daemon', () => {
       startService(['--data-dir', dataDir, '--as-of', new Date(END).toISOString(), '--port', String(port), ...args]);
     const generator = await serve('--generate', String(SESSIONS.length), '--generate-rows', String(ROWS));
     await generator.stop();
-    const mail = await startSmtpReceiver();
-    cleanups.push(mail.close);
+    const mail = await keep(startSmtpReceiver());
     const clock = await createMovedClock(dataDir, parseWallClock(PLAN.from, 8 * 3600));
     const url = `http://127.0.0.1:${port}`;
     const env = {
