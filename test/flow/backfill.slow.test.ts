@@ -262,8 +262,7 @@ describe('a date that left the lookback while it was staged', () => {
     await rm(join(worker.cwd, '.flowdrop'), { recursive: true });
     const late = await start(LATE);
     const job = await writeJob(worker.cwd, { reports: '' });
-    const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env });
-    expect(found.code, found.stderr).toBe(3);
+    const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env, code: 3 });
     expect((JSON.parse(found.stdout) as { lost: readonly string[] }).lost).toContain('2026-11-05');
   });
 

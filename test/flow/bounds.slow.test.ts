@@ -45,10 +45,10 @@ interface Told {
   }[];
 }
 
-async function run(): Promise<Finished & { readonly told: Told }> {
+async function run(code?: number): Promise<Finished & { readonly told: Told }> {
   let timer: NodeJS.Timeout | undefined;
   const finished = await flowdrop(['--json', 'run', job], {
-    cwd,
+    ...{ cwd, ...(code === undefined ? {} : { code }) },
     env: { ...service.env, FLOWDROP_API_URL: proxy.url },
     onStart: (child) => {
       timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS);
@@ -71,8 +71,7 @@ describe('a count that cannot be one fails its date, which says what came, and n
     ['ids', '"abc"', '"abc" ids'],
   ] as const)('%s: %s', async (list, value, says) => {
     proxy.follow([{ on: countsFirst, fault: count(list, value) }]);
-    const { code, told, stderr } = await run();
-    expect(code, stderr).toBe(1);
+    const { told } = await run(1);
     expect(told.dates).toMatchObject([
       { date: FIRST, status: 'failed', error: { code: 'ANSWER_MALFORMED', message: expect.stringContaining(says) } },
       { date: SECOND, status: 'sealed', rows: 1000 },
@@ -88,16 +87,14 @@ it('a count that is odd once is asked for again', async () => {
     return countsFirst(request) && counts === 2;
   };
   proxy.follow([{ on: isSecond, fault: count('counts', '1e300') }]);
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(0);
+  const { told } = await run(0);
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
   expect(proxy.injected).toHaveLength(1);
 });
 
 it('a date of more pages than can be fetched in a day is not begun', async () => {
   proxy.follow([{ on: countsFirst, fault: count('counts', '500000000') }]);
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(1);
+  const { told } = await run(1);
   expect(told.dates).toMatchObject([
     { date: FIRST, error: { code: 'DATE_TOO_LARGE', message: expect.stringContaining('500,000,') } },
     { date: SECOND, status: 'sealed' },
@@ -110,8 +107,7 @@ it('an API that refuses even the smallest count is asked nothing twice, and told
     asked.push(sql);
     return { kind: 'status', status: 422, body: 'api' };
   });
-  const { code, stderr } = await run();
-  expect(code, stderr).toBe(1);
+  const { stderr } = await run(1);
   expect(stderr).toMatch(/SCAN_TOO_BROAD[\s\S]*where: symbol = 'SPY'/);
   expect(asked.length).toBeLessThan(80);
   expect(new Set(asked).size).toBe(asked.length);
@@ -120,8 +116,7 @@ it('an API that refuses even the smallest count is asked nothing twice, and told
 it('limits that the API tells cost no date where they are far more or less than they can be', async () => {
   const meta = { row_limit: 1e9, lookback_days: 1e9, minimum_data_delay_minutes: -1 };
   proxy.follow([{ on: () => true, fault: { kind: 'envelope', meta } }]);
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(0);
+  const { told } = await run(0);
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
 });
 
@@ -133,8 +128,7 @@ it('limits are forgotten where they cannot be true', async () => {
   const odd = { axis: 'time', passedRows: 1, refusedRows: 1e15, dateRows: 1e300, rowLimit: 1e15 };
   await writeFile(join(limits, file), JSON.stringify({ ...known, ...odd }));
   await rm(join(cwd, 'drops', 'trades'), { recursive: true });
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(0);
+  const { told } = await run(0);
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
 });
 
@@ -151,8 +145,7 @@ it('an API that lets one row through a request is told as unusable at once, and 
   const slow = await startService([...SERVE.slice(0, -1), '1']);
   try {
     const env = { ...slow.env, FLOWDROP_API_URL: slow.url };
-    const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env });
-    expect(code, stderr).toBe(1);
+    const { stdout } = await flowdrop(['--json', 'run', job], { cwd, env, code: 1 });
     const { dates } = JSON.parse(stdout) as Told;
     expect(dates).toMatchObject([
       { date: FIRST, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },

@@ -1,9 +1,10 @@
 /** The operator's calendar in whole commands: which dates are missing, when they are settled, and what is never left out. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';
-import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { writeTradeFile } from '../service/trade-file.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 /** 14:00 in New York, on a Friday that the rules take for a whole session. */
@@ -12,24 +13,19 @@ const AFTERNOON = '2026-11-20T19:00:00Z';
 const TRADED = ['2026-11-16', '2026-11-17', '2026-11-19'];
 const MOURNING = 'closed: [2026-11-18]\n';
 
+const { cleanups, folder, keep } = useCleanups();
 let cwd: string;
-let remove: () => Promise<void>;
-let trades: TradeFile;
 let service: TestService;
 let job: string;
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
-  trades = await writeTradeFile(
+  cwd = await folder();
+  const trades = await writeTradeFile(
     TRADED.flatMap((date) => [10, 11, 12].map((hour) => ({ id: `${date}-${hour}`, time: `${date} ${hour}:00:00` }))),
   );
-  service = await startService(['--data', trades.path, '--as-of', AFTERNOON]);
+  cleanups.push(() => trades.remove());
+  service = await keep(startService(['--data', trades.path, '--as-of', AFTERNOON]));
   job = await writeJob(cwd, { name: 'nightly', reports: '' });
-});
-afterAll(async () => {
-  await service?.stop();
-  await trades?.remove();
-  await remove();
 });
 
 async function run(args: readonly string[], calendar?: string) {

@@ -62,8 +62,7 @@ async function readReport(cwd: string, prints: readonly TradeRow[], families = F
   const source = await keep(startRawSource(engine, prints.map(toRaw), { rowLimit: 1_000, now: NOW }));
   const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPXW, NDX, XYZ, SPY]';
   const job = await writeJob(cwd, { schedule: families, reports });
-  const run = await flowdrop(['run', job], { cwd, env: source.env });
-  expect(run.code, run.stderr).toBe(0);
+  await flowdrop(['run', job], { cwd, env: source.env, code: 0 });
   const preview = ['--json', 'report', job, '--preview', join(cwd, 'preview')];
   const [report] = JSON.parse((await flowdrop(preview, { cwd, env: source.env })).stdout) as FlowReport[];
   if (report === undefined) throw new Error('no report');
@@ -104,8 +103,7 @@ it('has one line for a family, whatever the source calls its symbols', async () 
   ]);
 
   const ask = async (sql: string) => {
-    const answer = await flowdrop(['query', sql, '--from-store', 'drops', '--format', 'json'], { cwd });
-    expect(answer.code, answer.stderr).toBe(0);
+    const answer = await flowdrop(['query', sql, '--from-store', 'drops', '--format', 'json'], { cwd, code: 0 });
     return answer.stdout;
   };
   const sums = 'SELECT family, count() AS n FROM trades GROUP BY family ORDER BY family';

@@ -56,8 +56,7 @@ it('counts each contract by its key, its usual records and its settlement', asyn
   const job = await writeJob(cwd, {
     reports: `reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [${symbols.join(', ')}]`,
   });
-  const run = await flowdrop(['run', job], { cwd, env: source.env });
-  expect(run.code, run.stderr).toBe(0);
+  await flowdrop(['run', job], { cwd, env: source.env, code: 0 });
   const preview = await flowdrop(['--json', 'report', job, '--preview', join(cwd, 'preview')], {
     cwd,
     env: source.env,

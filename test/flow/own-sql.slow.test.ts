@@ -6,41 +6,41 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
+import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 
 const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'] as const;
 /** Of a session, and most rows of an answer: seconds of the opening have more, and the market some thousand contracts. */
 const ROWS = 6000;
 const LIMIT = 75;
 
-let folder: { readonly path: string; remove(): Promise<void> };
+const { folder, keep } = useCleanups();
+let cwd: string;
 let service: TestService;
 
 beforeAll(async () => {
-  folder = await makeFolder();
+  cwd = await folder();
   const options = ['--generate', '3', '--generate-rows', String(ROWS), '--row-limit', String(LIMIT)];
-  service = await startService([...options, '--as-of', '2026-11-20T23:00:00Z']);
+  service = await keep(startService([...options, '--as-of', '2026-11-20T23:00:00Z']));
   await run('all', 'name: all\nsource: {api: historical}\ndrop: {to: out, dataset: all}\n');
-});
-afterAll(async () => {
-  await service.stop();
-  await folder.remove();
 });
 
 /** @returns the number of requests that the service answered */
 async function run(name: string, text: string, from: string = DATES[0], to: string = DATES[2]): Promise<number> {
-  const path = join(folder.path, `${name}.yaml`);
+  const path = join(cwd, `${name}.yaml`);
   await writeFile(path, text);
   const before = service.requests.length;
-  const done = await flowdrop(['backfill', path, '--from', from, '--to', to], { cwd: folder.path, env: service.env });
-  expect(done.code, done.stderr).toBe(0);
+  await flowdrop(['backfill', path, '--from', from, '--to', to], {
+    cwd,
+    env: service.env,
+    code: 0,
+  });
   return service.requests.length - before;
 }
 
-const fileOf = (dataset: string, date: string) =>
-  join(folder.path, 'out', dataset, `session=${date}`, `${dataset}.parquet`);
+const fileOf = (dataset: string, date: string) => join(cwd, 'out', dataset, `session=${date}`, `${dataset}.parquet`);
 
 /** Compares a drop with what SQL over its trades says. @returns its rows */
 async function expectEqual(dataset: string, date: string, columns: string, expected: string): Promise<number> {

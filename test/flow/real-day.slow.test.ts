@@ -166,8 +166,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
   ] as const)('comes home whole %s', async (_, api, args) => {
     const service = await serve(args);
     const cwd = await folder();
-    const run = await flowdrop(['run', await writeJob(cwd, { api, reports: '' })], { cwd, env: service.env });
-    expect(run.code, run.stderr).toBe(0);
+    await flowdrop(['run', await writeJob(cwd, { api, reports: '' })], { cwd, env: service.env, code: 0 });
     expectSameRows(await readWithDuckDb(join(cwd, PARTITION, 'trades.parquet')));
   });
 
@@ -175,8 +174,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     const service = await serve('--row-limit 100');
     const cwd = await folder();
     const shipped = join(REPO, 'jobs', 'symbol-minute-flow.yaml');
-    const run = await flowdrop(['run', shipped], { cwd, env: service.env });
-    expect(run.code, run.stderr).toBe(0);
+    await flowdrop(['run', shipped], { cwd, env: service.env, code: 0 });
     const file = join(cwd, 'out', 'drops', 'symbol-minute-flow', `session=${REAL_DAY}`, 'symbol-minute-flow.parquet');
     const [sums] = await queryDuckDb(
       `SELECT sum(total_premium) AS total, sum(bullish_premium) AS bullish, CAST(sum(trades) AS DOUBLE) AS trades, CAST(sum(contracts) AS DOUBLE) AS contracts FROM '${file}'`,

@@ -56,8 +56,7 @@ async function backfill(rows: readonly TradeRow[], from: string, to: string) {
   const cwd = await folder();
   const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPX]';
   const [job, { env }] = [await writeJob(cwd, { reports }), source];
-  const run = await flowdrop(['backfill', job, '--from', from, '--to', to], { cwd, env });
-  expect(run.code, run.stderr).toBe(0);
+  await flowdrop(['backfill', job, '--from', from, '--to', to], { cwd, env, code: 0 });
   return { cwd, env, job };
 }
 
@@ -89,8 +88,7 @@ it.each(Object.entries(EVENINGS))(
     const { cwd, env, job } = await backfill(rows, '2026-11-23', '2026-11-30');
     const read = async (date: string) => {
       const args = ['--json', 'report', job, '--date', date, '--preview', join(cwd, 'preview')];
-      const preview = await flowdrop(args, { cwd, env });
-      expect(preview.code, preview.stderr).toBe(0);
+      const preview = await flowdrop(args, { cwd, env, code: 0 });
       const [report] = JSON.parse(preview.stdout) as readonly FlowReport[];
       const { total } = report?.comparison.changes ?? {};
       const spot = report?.watchlist[0]?.exposure?.spot;

@@ -36,8 +36,7 @@ it('a model that failed for 2% of the trades costs no trade, and status and mail
   });
   const { cwd, env } = await openRows(rows);
   await writeFile(join(cwd, 'nightly.yaml'), `${PLAIN}reports: [{template: flow, to: [desk@example.com]}]\n`);
-  const run = await flowdrop(['run', 'nightly.yaml', '--no-report'], { cwd, env });
-  expect(run.code, run.stderr).toBe(3);
+  await flowdrop(['run', 'nightly.yaml', '--no-report'], { cwd, env, code: 3 });
   const lost = `1 of 1,000 rows is in quarantine (premium $1.23K): 1 "strike" is not a number`;
   expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject({
     ...{ rows: ROWS - 1, source_rows: ROWS, degraded_reason: lost },
@@ -76,8 +75,7 @@ it.each([
     join(cwd, 'own.yaml'),
     `name: own\nsource: {api: historical, sql: '${sql}', types: {symbol: string, premium: double, updated_timestamp: ${type}}}\ndrop: {to: drops, dataset: own}\n`,
   );
-  const run = await flowdrop(['run', 'own.yaml', '--no-report'], { cwd, env });
-  expect(run.code, run.stdout + run.stderr).toBe(0);
+  await flowdrop(['run', 'own.yaml', '--no-report'], { cwd, env, code: 0 });
   const proved = { condition: 'available', rows: ROWS, source_rows: ROWS };
   expect(await readManifest(join(cwd, 'drops'), DATE, 'own')).toMatchObject(proved);
 });
@@ -107,8 +105,7 @@ it('an odd value of a contract costs at most the contract, and a day may have on
       `name: chains\nsource: {api: chain, symbols: [${symbol}]}\ndrop: {to: drops, dataset: ${dataset}}\nrows: {max: 1}\n`,
     );
     const args = ['backfill', 'chains.yaml', '--from', DATE, '--to', DATE];
-    const run = await flowdrop(args, { cwd, env: workerEnvironment(url, url) });
-    expect(run.code, run.stdout + run.stderr).toBe(3);
+    await flowdrop(args, { cwd, env: workerEnvironment(url, url), code: 3 });
   }
   expect(await readManifest(join(cwd, 'drops'), DATE, 'vix')).toMatchObject({
     ...{ rows: 3, source_rows: 4, nulls: [{ column: 'iv', reason: 'is not a finite number', rows: 1 }] },
@@ -129,8 +126,7 @@ it('a member that only a faulty page had, or that has no value, is no column of 
     Object.assign(rows[5] ?? {}, { bytes: page === 0 ? Buffer.from('{"exception": "Code: 395"}') : right });
   };
   await writeFile(join(cwd, 'nightly.yaml'), PLAIN);
-  const run = await flowdrop(['run', 'nightly.yaml'], { cwd, env });
-  expect(run.code, run.stdout + run.stderr).toBe(0);
+  await flowdrop(['run', 'nightly.yaml'], { cwd, env, code: 0 });
   const taken = { condition: 'available', rows: 100, extra_columns: ['venue'] };
   expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject(taken);
 });

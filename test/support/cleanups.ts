@@ -8,7 +8,7 @@ export interface Cleanups {
   /** Makes a temporary folder that is removed with the rest. */
   folder(): Promise<string>;
   /** Ends with the rest what was started: a service, a proxy, a server. */
-  keep<Started extends Ending>(started: Promise<Started>): Promise<Started>;
+  keep<Started extends Ending>(starting: Started | Promise<Started>): Promise<Started>;
 }
 
 type Ending = { readonly close: () => Promise<unknown> } | { readonly stop: () => Promise<unknown> };

@@ -34,6 +34,8 @@ export interface Finished {
 export interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** The exit code that it must have; another one is an error with what it said. */
+  readonly code?: number;
   /** In a process of its own, because the test is about what a process is, or leaves behind. */
   readonly process?: true;
   /** Entry file of another build, run in a process of its own. */
@@ -47,6 +49,13 @@ export interface RunOptions {
  * is bare but for what the test gives.
  */
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
+  const finished = await finish(args, options);
+  const { code, stdout, stderr } = finished;
+  if (code === (options.code ?? code)) return finished;
+  throw new Error(`flowdrop ${args.join(' ')} ended with ${code}, not ${options.code}: ${stdout}${stderr}`);
+}
+
+async function finish(args: readonly string[], options: RunOptions): Promise<Finished> {
   const { cwd, main = MAIN } = options;
   const env = bareEnvironment(options.env);
   // Node reads its own variables when it starts.
