@@ -72,7 +72,7 @@ async function createWorker(service: TestService, env: Readonly<Record<string, s
     await flowdrop([command, job, ...args], {
       cwd: path,
       env: { ...service.env, ...env },
-      ...(onStart ? { onStart } : {}),
+      onStart,
     });
   return {
     cwd: path,

@@ -48,7 +48,7 @@ interface Told {
 async function run(code?: number): Promise<Finished & { readonly told: Told }> {
   let timer: NodeJS.Timeout | undefined;
   const finished = await flowdrop(['--json', 'run', job], {
-    ...{ cwd, ...(code === undefined ? {} : { code }) },
+    ...{ cwd, code },
     env: { ...service.env, FLOWDROP_API_URL: proxy.url },
     onStart: (child) => {
       timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS);

@@ -16,6 +16,7 @@ import {
   flowdrop,
   listFiles,
   REPO,
+  type RunOptions,
   readManifest,
   startService,
   type TestService,
@@ -66,11 +67,8 @@ async function writeSnapshotJob(api: Api, symbols: readonly string[]): Promise<s
   return path;
 }
 
-interface Run {
+interface Run extends Pick<RunOptions, 'env' | 'code' | 'onStart'> {
   readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly code?: number;
-  readonly onStart?: Parameters<typeof flowdrop>[1]['onStart'];
 }
 
 async function backfill(job: string, url: string, { args = [], env = {}, ...more }: Run = {}): Promise<Finished> {

@@ -35,13 +35,13 @@ export interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
   /** The exit code that it must have; another one is an error with what it said. */
-  readonly code?: number;
+  readonly code?: number | undefined;
   /** In a process of its own, because the test is about what a process is, or leaves behind. */
   readonly process?: true;
   /** Entry file of another build, run in a process of its own. */
   readonly main?: string;
   /** Called with its own process, e.g. to kill it. */
-  readonly onStart?: (child: ChildProcess) => void;
+  readonly onStart?: ((child: ChildProcess) => void) | undefined;
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
-import { insertTrades, unreachable } from '../../support/engine-source.ts';
+import { fillTrades, insertTrades, unreachable } from '../../support/engine-source.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
 import { createTrade, type TradeRow } from '../../support/trades.ts';
@@ -44,10 +44,8 @@ describe('random days', () => {
           const changed = createTrade(k * (1 + (seed % 40)), k % 3 === 0 ? { symbol: 'SPY', ...changes } : changes);
           return days.moveTo(changed, date);
         };
-        await days.recreate(
-          order,
-          DATES.flatMap((date, at) => Array.from({ length: sizes[at] ?? 0 }, (_, k) => createRow(date, k))),
-        );
+        const rows = DATES.flatMap((date, at) => Array.from({ length: sizes[at] ?? 0 }, (_, k) => createRow(date, k)));
+        await fillTrades(engine, rows, order);
         await days.run(options);
         const vanished = new Map<string, readonly string[]>();
         const doubled = new Map<string, readonly unknown[]>();

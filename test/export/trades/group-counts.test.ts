@@ -4,7 +4,7 @@
  */
 import { beforeEach, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { probeJoined, probeRows } from '../../../src/export/trades/probe.ts';
+import { probeJoined } from '../../../src/export/trades/probe.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
@@ -61,16 +61,15 @@ async function complete(source: EngineSource, limit: number): Promise<{ more: nu
   return { more: pages - Math.ceil((await countGroups()) / limit), others: source.asked.length - pages };
 }
 
-it('a grain with more groups than a page is cut by all split keys, numbers among them, into the fewest pages', async () => {
-  expect(await countGroups()).toBe(707);
-  // Beside the pages: rows, groups, the ends of pages and the recount.
-  expect(await complete(sourceOf(), 60)).toEqual({ more: 0, others: 4 });
-});
-
-it('the entry point without meta takes as few', async () => {
-  limits.rowLimit = 60;
-  expect(await complete(sourceOf({ meta: false }), 60)).toEqual({ more: 0, others: 4 });
-});
+it.each([true, false])(
+  'a grain with more groups than a page is cut by all split keys, numbers among them, into the fewest pages, meta %s',
+  async (meta) => {
+    expect(await countGroups()).toBe(707);
+    if (!meta) limits.rowLimit = 60;
+    // Beside the pages: rows, groups, the ends of pages and the recount.
+    expect(await complete(sourceOf({ meta }), 60)).toEqual({ more: 0, others: 4 });
+  },
+);
 
 it('groups that their split keys do not tell apart are cut between grains, and no page is too large', async () => {
   for (const minute of [1, 2, 3, 4]) {
@@ -117,14 +116,6 @@ it('groups that came since they were counted are in the stage, too', async () =>
     },
   });
   await complete(source, 60);
-});
-
-it('a source that counts rows and groups in one request is asked once for both', async () => {
-  const source = sourceOf();
-  const counted = await probeJoined(openSql(job, source, limits), [DATE]);
-  expect(source.asked).toHaveLength(1);
-  expect(counted?.rows.get(DATE)).toEqual(await probeRows(openSql(job, source, limits), DATE));
-  expect(counted?.groups.get(DATE)?.reduce((sum, { rows }) => sum + rows, 0)).toBe(707);
 });
 
 it('a source that refuses both in one request is not asked so again', async () => {
