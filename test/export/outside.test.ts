@@ -4,9 +4,8 @@ import { probeDates, probeRows } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
 import type { ApiLimits } from '../../src/state/limits.ts';
-import { useDateSource } from '../support/date-source.ts';
+import { createFlowJob, expectSameGroups, useDateSource } from '../support/date-source.ts';
 import { createEngineSource, type EngineSource, fillTrades, insertTrades } from '../support/engine-source.ts';
-import { parseSqlJob } from '../support/jobs.ts';
 import { openSql } from '../support/run.ts';
 import { createJob, createTrade, createTrades, DATE } from '../support/trades.ts';
 
@@ -89,15 +88,8 @@ describe('rows whose time is of another date than their date', () => {
 
   it('are in the groups of an aggregating job', async () => {
     await createDate('time');
-    const sql =
-      'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
-    const flow = parseSqlJob(
-      'flow.yaml',
-      `name: flow\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: minute\n  time: minute\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-    );
-    const stage = await complete(sourceOf(), flow);
-    const read = (from: string) => engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
-    expect(await read(stage.table)).toEqual(await read(`(${sql.replace('{window}', `date = '${DATE}'`)})`));
+    const stage = await complete(sourceOf(), createFlowJob());
+    await expectSameGroups(engine, stage, `date = '${DATE}'`);
   });
 
   it('are left out, and all others come home, where a server finds rows by nothing but their time', async () => {

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { settle } from '../../src/export/export-dates.ts';
@@ -17,8 +17,28 @@ import { StateFile } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import type { EngineSource } from './engine-source.ts';
 import { createFakeClock } from './fake-clock.ts';
+import { parseSqlJob } from './jobs.ts';
 import { openSql } from './run.ts';
 import { DATE } from './trades.ts';
+
+/** Sums by minute and symbol, which no longer tell their trades. */
+export const BY_MINUTE =
+  'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
+
+/** A job of these groups. */
+export function createFlowJob({ sql = BY_MINUTE, grain = 'minute', time = 'minute', isSplit = true } = {}): SqlJob {
+  const keys = isSplit ? '\n  split: [symbol]' : '';
+  const source = `sql: "${sql}"\n  grain: ${grain}\n  time: ${time}${keys}\n  types: {value: double}`;
+  const text = `name: flow\nsource:\n  api: historical\n  ${source}\ndrop: {to: out, dataset: flow}\n`;
+  return parseSqlJob('flow.yaml', text);
+}
+
+/** Compares groups by minute in the stage with those of the source. */
+export async function expectSameGroups(engine: Engine, stage: Stage, where = '1'): Promise<void> {
+  const read = async (from: string) =>
+    await engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
+  expect(await read(stage.table)).toEqual(await read(`(${BY_MINUTE.replace('{window}', where)})`));
+}
 
 export interface DateSource {
   readonly engine: Engine;

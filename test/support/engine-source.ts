@@ -68,6 +68,9 @@ export function isPage(sql: string): boolean {
   return sql.startsWith('SELECT id,') || sql.startsWith('SELECT symbol,');
 }
 
+/** Whether a query counts rows: before the first page, or again at the end. */
+export const isCount = (sql: string): boolean => sql.includes('AS dates');
+
 export function createEngineSource(engine: Engine, options: EngineSourceOptions): EngineSource {
   const asked: string[] = [];
   const refused: string[] = [];

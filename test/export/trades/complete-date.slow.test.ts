@@ -9,13 +9,14 @@ import { rememberRefusals } from '../../../src/source/historical.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { discardStages } from '../../../src/stage/stage-table.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
-import { useDateSource } from '../../support/date-source.ts';
+import { BY_MINUTE, createFlowJob, useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
   type EngineSource,
   type EngineSourceOptions,
   fillTrades,
   insertTrades,
+  isCount,
   unreachable,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
@@ -34,14 +35,6 @@ const ALL_DATES = selectDates('all', {
 });
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
-const flowJob = (sql: string, grain = 'minute', split = 'split: [symbol]') =>
-  parseSqlJob(
-    'flow.yaml',
-    `name: flow\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: ${grain}\n  time: minute\n  ${split}\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-  );
-const BY_MINUTE =
-  'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
-
 const table = useDateSource(NOW);
 let engine: Engine;
 let limits: ApiLimits;
@@ -136,7 +129,7 @@ describe('a date', () => {
 
   it('whose counts came without their row is counted again', async () => {
     let lost = 0;
-    const source = sourceOf({ loses: (sql) => (sql.includes('AS dates') && lost++ < 2 ? 1 : 0) });
+    const source = sourceOf({ loses: (sql) => (isCount(sql) && lost++ < 2 ? 1 : 0) });
     await expectWhole(await complete(source), ROWS);
     expect(lost).toBeGreaterThan(2);
   });
@@ -181,7 +174,7 @@ describe('a changed job', () => {
 
 describe('an aggregating job', () => {
   it('one grain of which has more groups than a page and no split key says so, and names the way out', async () => {
-    await expect(complete(sourceOf(), flowJob(BY_MINUTE, 'minute', ''))).rejects.toMatchObject({
+    await expect(complete(sourceOf(), createFlowJob({ isSplit: false }))).rejects.toMatchObject({
       code: 'WINDOW_TOO_BROAD',
       hint: expect.stringContaining('under `split`'),
     });
@@ -191,7 +184,7 @@ describe('an aggregating job', () => {
     const spy = (k: number) => ({ symbol: 'SPY', time: `${DATE} 09:3${k % 5}:${10 + (k % 50)}` });
     await fillTrades(engine, createTrades(2_000, spy), 'symbol');
     Object.assign(limits, { axis: 'symbol', dateRows: 2_000, passedRows: 900, refusedRows: 1_000 });
-    const stage = await complete(sourceOf({ scanLimit: 1_000 }), flowJob(BY_MINUTE));
+    const stage = await complete(sourceOf({ scanLimit: 1_000 }), createFlowJob());
     expect(limits.axis).toBe('symbol');
     const [ours] = await engine.rows<{ v: number }>(`SELECT sum(value) AS v FROM ${stage.table}`);
     expect((await stage.totals()).rows).toBe(5);
@@ -200,7 +193,7 @@ describe('an aggregating job', () => {
 
   it('counts its groups in spans that end between grains, however narrow a probe may be', async () => {
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1200, refusedRows: 2000 });
-    const groups = await probeGroups(openSql(flowJob(BY_MINUTE), sourceOf(), limits), DATE);
+    const groups = await probeGroups(openSql(createFlowJob(), sourceOf(), limits), DATE);
     expect(new Set(groups.map(({ second }) => second)).size).toBe(groups.length);
     const [whole] = await engine.rows<{ n: number }>(
       `SELECT count() AS n FROM (${BY_MINUTE.replace('{window}', '1')})`,
@@ -232,8 +225,7 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
     const engineSource = sourceOf({
       scanLimit: LIMIT,
       before: async (sql) => {
-        if (late > 1 || !sql.includes('AS dates') || engineSource.pages().length < ((ROWS + 1_500) / 200) * (late + 1))
-          return;
+        if (late > 1 || !isCount(sql) || engineSource.pages().length < ((ROWS + 1_500) / 200) * (late + 1)) return;
         late += 1;
         const row = { symbol: 'SPY', time: `${DATE} 09:30:1${late}`, id: `late-${late}` };
         await insertTrades(engine, [createTrade(ROWS + 9_000 + late, row)]);

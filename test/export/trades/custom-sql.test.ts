@@ -9,7 +9,7 @@ import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { findSplitKey } from '../../../src/stage/window-conflicts.ts';
 import { StateFile } from '../../../src/state/job-state.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
-import { useDateSource } from '../../support/date-source.ts';
+import { createFlowJob, useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, fillTrades, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { openSql } from '../../support/run.ts';
@@ -21,11 +21,7 @@ const NOW = Date.parse('2026-11-20T03:00:00Z');
 const TEN_MINUTES =
   'SELECT symbol, toString(toDateTime(intDiv(toUnixTimestamp(toDateTime(time)), 600) * 600)) AS start, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, start';
 
-const flowJob = (grain: string) =>
-  parseSqlJob(
-    'flow.yaml',
-    `name: flow\nsource:\n  api: historical\n  sql: "${TEN_MINUTES}"\n  grain: ${grain}\n  time: start\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-  );
+const flowJob = (grain: string) => createFlowJob({ sql: TEN_MINUTES, grain, time: 'start' });
 const rowJob = (sql: string) =>
   parseSqlJob(
     'rows.yaml',

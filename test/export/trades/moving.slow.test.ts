@@ -9,13 +9,14 @@ import type { SqlJob } from '../../../src/job/job.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import type { ApiLimits } from '../../../src/state/limits.ts';
-import { useDateSource } from '../../support/date-source.ts';
+import { createFlowJob, expectSameGroups, useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
   type EngineSource,
   type EngineSourceOptions,
   fillTrades,
   insertTrades,
+  isCount,
   isPage,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
@@ -31,14 +32,7 @@ const PAGES = Math.ceil(ROWS / 60);
 const FEWEST = Math.ceil(ROWS / LIMIT);
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
-/** Sums by minute and symbol, which no longer tell their trades. */
-const BY_MINUTE =
-  'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
-const flow = parseSqlJob(
-  'flow.yaml',
-  `name: flow\nsource:\n  api: historical\n  sql: "${BY_MINUTE}"\n  grain: minute\n  time: minute\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-);
-
+const flow = createFlowJob();
 const table = useDateSource(NOW);
 let engine: Engine;
 let limits: ApiLimits;
@@ -96,20 +90,12 @@ const MOMENTS = {
   'after the last page': (sql: string, source: EngineSource) => source.pages().length >= FEWEST && isCount(sql),
 } as const;
 
-const isCount = (sql: string) => sql.includes('AS dates');
-
 /** Every column that the drop has, row by row. */
 async function expectSameRows(stage: Stage, of: string = `RawOptionTrades WHERE date = '${DATE}'`): Promise<void> {
   const columns = job.source.columns.map(({ name }) => `toString(${name})`).join(', ');
   const read = async (from: string) =>
     await engine.rows<{ h: string }>(`SELECT toString(cityHash64(${columns})) AS h FROM ${from} ORDER BY h`);
   expect(await read(stage.table)).toEqual(await read(of));
-}
-
-async function expectSameGroups(stage: Stage): Promise<void> {
-  const read = async (from: string) =>
-    await engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
-  expect(await read(stage.table)).toEqual(await read(`(${BY_MINUTE.replace('{window}', '1')})`));
 }
 
 /** Calls `move` once, before the first query for which `isTime` holds. */
@@ -180,7 +166,7 @@ describe('rows that move', () => {
     async (move) => {
       for (const moment of [MOMENTS['while pages are fetched'], MOMENTS['after the last page']]) {
         const source = movingSource({ rowLimit: 500 }, (sql) => moment(sql, atPages(source)), MOVES[move]);
-        await expectSameGroups(await table.complete(source, flow));
+        await expectSameGroups(engine, await table.complete(source, flow));
       }
     },
   );
@@ -381,7 +367,7 @@ describe('a source with random moves', () => {
       },
     });
     const stage = await table.complete(source, of);
-    if (of === flow) await expectSameGroups(stage);
+    if (of === flow) await expectSameGroups(engine, stage);
     else await expectSameRows(stage);
   });
 });

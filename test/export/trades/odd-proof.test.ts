@@ -6,9 +6,8 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { useDateSource } from '../../support/date-source.ts';
-import { createEngineSource, type EngineSource, fillTrades, isPage } from '../../support/engine-source.ts';
-import { parseSqlJob } from '../../support/jobs.ts';
+import { createFlowJob, expectSameGroups, useDateSource } from '../../support/date-source.ts';
+import { createEngineSource, type EngineSource, fillTrades, isCount, isPage } from '../../support/engine-source.ts';
 import { createJob, createTrades, DATE, type TradeRow } from '../../support/trades.ts';
 
 const ROWS = 1_000;
@@ -21,8 +20,6 @@ let engine: Engine;
 beforeEach(() => {
   ({ engine } = table);
 });
-
-const isCount = (sql: string) => sql.includes('AS dates');
 
 async function fill(order: 'time' | 'symbol', change: (k: number) => TradeRow): Promise<void> {
   Object.assign(table.limits, { axis: order, rowLimit: LIMIT });
@@ -95,12 +92,7 @@ describe('beside a row with a null that the contract has not', () => {
 });
 
 describe('groups that an earlier run staged', () => {
-  const BY_MINUTE =
-    'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
-  const flow = parseSqlJob(
-    'flow.yaml',
-    `name: flow\nsource:\n  api: historical\n  sql: "${BY_MINUTE}"\n  grain: minute\n  time: minute\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-  );
+  const flow = createFlowJob();
 
   it.each([
     { name: 'are gone', spoil: (path: string) => rm(path) },
@@ -124,8 +116,6 @@ describe('groups that an earlier run staged', () => {
       'ALTER TABLE RawOptionTrades UPDATE premium = premium + 1000 WHERE 1 SETTINGS mutations_sync = 2',
     );
     const { stage } = await table.prove(source, flow);
-    const read = async (from: string) =>
-      await engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
-    expect(await read(stage.table)).toEqual(await read(`(${BY_MINUTE.replace('{window}', '1')})`));
+    await expectSameGroups(engine, stage);
   });
 });
