@@ -220,6 +220,30 @@ describe('a backfill', () => {
   });
 });
 
+it('a date of which all rows are still visible is exported, as complete only where other sessions show when they begin', async () => {
+  // 08:00 in New York: 2026-11-05 has rows from 09:30 on.
+  const service = await start(['--generate', '12', '--generate-rows', '200', '--as-of', '2026-11-20T13:00:00Z']);
+  const seal = async (worker: Worker, from: string, to: string) =>
+    await worker.run(['backfill', '--from', from, '--to', to]);
+  const read = async ({ cwd }: Worker) => {
+    const { condition, rows, degraded_reason } = await readManifest(join(cwd, 'drops'), '2026-11-05');
+    return { condition, rows, degraded_reason };
+  };
+  const alone = await createWorker(service);
+  expect((await seal(alone, '2026-11-05', '2026-11-05')).code).toBe(3);
+  expect(await read(alone)).toEqual({
+    ...{ condition: 'degraded', rows: 200 },
+    degraded_reason: expect.stringMatching(/^rows before 2026-11-05 08:0\d:\d\d \(exchange time\) had left/),
+  });
+  const known = await createWorker(service);
+  expect((await seal(known, '2026-11-17', '2026-11-19')).code).toBe(0);
+  expect((await seal(known, '2026-11-05', '2026-11-05')).code).toBe(0);
+  expect(await read(known)).toEqual({ condition: 'available', rows: 200, degraded_reason: undefined });
+  const gone = await seal(known, '2026-11-04', '2026-11-05');
+  expect(gone.code).toBe(2);
+  expect(gone.stderr).toContain('The earliest date that can still be exported completely is 2026-11-05');
+});
+
 describe('a date that left the lookback while it was staged', () => {
   const DAY = ['--generate', '1', '--generate-rows', '600', '--row-limit', '50', '--as-of'];
   const [EARLY, LATE] = [
