@@ -1,9 +1,7 @@
-import { beforeEach, describe, expect, it } from 'vitest';
-import type { Engine } from '../../src/engine/engine.ts';
+import { describe, expect, it } from 'vitest';
 import { probeDates, probeRows } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
-import type { ApiLimits } from '../../src/state/limits.ts';
 import { createFlowJob, expectSameGroups, useDateSource } from '../support/date-source.ts';
 import { createEngineSource, type EngineSource, fillTrades, insertTrades } from '../support/engine-source.ts';
 import { openSql } from '../support/run.ts';
@@ -17,13 +15,8 @@ const job = createJob();
 const OUTSIDE = ['2026-11-18 23:59:59', '2026-11-18 14:00:00', '2026-11-20 00:00:00', '2026-11-21 09:30:00'];
 const ENDS = [`${DATE} 00:00:00`, `${DATE} 23:59:59`];
 
-const table = useDateSource(NOW);
-let engine: Engine;
-let limits: ApiLimits;
-
-beforeEach(async () => {
-  ({ engine, limits } = table);
-});
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
 const sourceOf = (scanLimit = Number.MAX_SAFE_INTEGER): EngineSource =>
   createEngineSource(engine, { rowLimit: LIMIT, meta: true, nowMs: NOW, scanLimit });

@@ -33,7 +33,7 @@ const headOf = (root: string) => HEADS[root] ?? root;
 const asIs = (root: string) => root;
 type Contract = (typeof CONTRACTS)[number];
 
-const { cleanups, folder, keep } = useCleanups();
+const { folder, keep } = useCleanups();
 const engine = await keep(openEmbeddedEngine());
 
 const nameSeries = ([root, , right, strike, expires]: Contract) =>
@@ -136,27 +136,28 @@ async function runChain(
   code = 0,
 ): Promise<readonly string[]> {
   const asked: string[] = [];
-  const { url, close } = await serveHttp(async (request, response) => {
-    const { symbol } = JSON.parse(await text(request)) as { symbol: string };
-    asked.push(symbol);
-    const given = answer(symbol) ?? 404;
-    const found = typeof given === 'number' ? undefined : given;
-    const data = found?.map(([name, contract, isNameless]) => {
-      const [, open_interest, put_call, strike, expiration_date] = contract;
-      const series = {
-        symbol: name,
-        option_symbol: isNameless ? null : nameSeries(contract),
-        expiration_date,
-        put_call,
-        strike,
-      };
-      return { ...series, open_interest, iv: 0.2, gamma: gammaOf(contract), delta: put_call === 'CALL' ? 0.5 : -0.5 };
-    });
-    const headers = { 'content-type': 'application/json', date: new Date(NOW).toUTCString() };
-    response.writeHead(typeof given === 'number' ? given : 200, headers);
-    response.end(JSON.stringify(found === undefined ? { errorCode: 'SYMBOL_NOT_FOUND' } : { data, meta: {} }));
-  });
-  cleanups.push(close);
+  const { url } = await keep(
+    serveHttp(async (request, response) => {
+      const { symbol } = JSON.parse(await text(request)) as { symbol: string };
+      asked.push(symbol);
+      const given = answer(symbol) ?? 404;
+      const found = typeof given === 'number' ? undefined : given;
+      const data = found?.map(([name, contract, isNameless]) => {
+        const [, open_interest, put_call, strike, expiration_date] = contract;
+        const series = {
+          symbol: name,
+          option_symbol: isNameless ? null : nameSeries(contract),
+          expiration_date,
+          put_call,
+          strike,
+        };
+        return { ...series, open_interest, iv: 0.2, gamma: gammaOf(contract), delta: put_call === 'CALL' ? 0.5 : -0.5 };
+      });
+      const headers = { 'content-type': 'application/json', date: new Date(NOW).toUTCString() };
+      response.writeHead(typeof given === 'number' ? given : 200, headers);
+      response.end(JSON.stringify(found === undefined ? { errorCode: 'SYMBOL_NOT_FOUND' } : { data, meta: {} }));
+    }),
+  );
   const job = join(cwd, 'chains.yaml');
   await writeFile(
     job,

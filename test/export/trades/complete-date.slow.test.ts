@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { Engine } from '../../../src/engine/engine.ts';
 import { openDates } from '../../../src/export/export.ts';
 import { selectDates } from '../../../src/export/select-dates.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
@@ -8,7 +7,6 @@ import type { SqlJob } from '../../../src/job/job.ts';
 import { rememberRefusals } from '../../../src/source/historical.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { discardStages } from '../../../src/stage/stage-table.ts';
-import type { ApiLimits } from '../../../src/state/limits.ts';
 import { BY_MINUTE, createFlowJob, useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
@@ -35,14 +33,10 @@ const ALL_DATES = selectDates('all', {
 });
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
-const table = useDateSource(NOW);
-let engine: Engine;
-let limits: ApiLimits;
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
-beforeEach(async () => {
-  ({ engine, limits } = table);
-  await fillTrades(engine, createTrades(ROWS));
-});
+beforeEach(async () => await fillTrades(engine, createTrades(ROWS)));
 
 function sourceOf(options: Partial<EngineSourceOptions> = {}): EngineSource {
   return createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW, ...options });

@@ -30,10 +30,10 @@ const MAX_TRIES = 12;
 const CALM_FROM = 7;
 
 const job = createJob();
-const table = useDateSource(NOW);
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
 it.each(SEEDS)('a date under random trouble comes to hold what the source holds (seed %d)', async (seed) => {
-  const { engine, limits } = table;
   const random = createRandom(seed);
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
   const below = (n: number) => Math.floor(random() * n);
@@ -103,7 +103,6 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
 
 /** What counts of a table: its rows, and of each id the newest version. */
 async function readNewest(name: string): Promise<unknown> {
-  const { engine } = table;
   const [rows] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${name}`);
   const newest = await engine.rows(
     `SELECT id, argMax(premium, updated_timestamp) AS premium, argMax(symbol, updated_timestamp) AS symbol FROM ${name} GROUP BY id ORDER BY id`,

@@ -4,11 +4,9 @@
  * window that was touched costs two requests at most. Random trouble of every other kind is in `complete-random.slow.test.ts`.
  */
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
-import type { ApiLimits } from '../../../src/state/limits.ts';
 import { createFlowJob, expectSameGroups, useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
@@ -33,17 +31,13 @@ const FEWEST = Math.ceil(ROWS / LIMIT);
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
 const flow = createFlowJob();
-const table = useDateSource(NOW);
-let engine: Engine;
-let limits: ApiLimits;
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
 /** Half of the rows are of one symbol, which has several windows along the symbols. */
 const half = (k: number): TradeRow => (k % 2 ? { symbol: 'SPY' } : {});
 
-beforeEach(async () => {
-  ({ engine, limits } = table);
-  await fillTrades(engine, createTrades(ROWS, half));
-});
+beforeEach(async () => await fillTrades(engine, createTrades(ROWS, half)));
 
 const sourceOf = (options: Partial<EngineSourceOptions> = {}): EngineSource =>
   createEngineSource(engine, { rowLimit: LIMIT, meta: true, nowMs: NOW, ...options });

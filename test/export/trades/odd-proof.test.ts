@@ -4,8 +4,7 @@
  * `moving.slow.test.ts`.
  */
 import { rm, writeFile } from 'node:fs/promises';
-import { beforeEach, describe, expect, it } from 'vitest';
-import type { Engine } from '../../../src/engine/engine.ts';
+import { describe, expect, it } from 'vitest';
 import { createFlowJob, expectSameGroups, useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, type EngineSource, fillTrades, isCount, isPage } from '../../support/engine-source.ts';
 import { createJob, createTrades, DATE, type TradeRow } from '../../support/trades.ts';
@@ -14,12 +13,8 @@ const ROWS = 1_000;
 const LIMIT = 400;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
-const table = useDateSource(NOW);
-let engine: Engine;
-
-beforeEach(() => {
-  ({ engine } = table);
-});
+const table = await useDateSource(NOW);
+const { engine } = table;
 
 async function fill(order: 'time' | 'symbol', change: (k: number) => TradeRow): Promise<void> {
   Object.assign(table.limits, { axis: order, rowLimit: LIMIT });
