@@ -481,18 +481,16 @@ it('a quarantine that is gone has its date exported again, and comes back with t
 /** A minute more than a day ago, in seconds. */
 const OLD = NOW / 1000 - 86_400 - 60;
 
-describe('files under _flowdrop/sealing/ that no decision names', () => {
-  it('are removed a day after they were written, and not before', async () => {
-    const place = join(root, sealingPrefix('trades', EXPIRED, 1));
-    await mkdir(place, { recursive: true });
-    for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
-    await utimes(join(place, '0a.parquet'), OLD, OLD);
-    await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
-    expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 file(s)')]);
-    await run();
-    expect(await readdir(place)).toEqual(['0b.parquet']);
-    expect(logged('leftovers-removed')).toHaveLength(1);
-  });
+it('files under _flowdrop/sealing/ that no decision names are removed a day after they were written, and not before', async () => {
+  const place = join(root, sealingPrefix('trades', EXPIRED, 1));
+  await mkdir(place, { recursive: true });
+  for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
+  await utimes(join(place, '0a.parquet'), OLD, OLD);
+  await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
+  expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 file(s)')]);
+  await run();
+  expect(await readdir(place)).toEqual(['0b.parquet']);
+  expect(logged('leftovers-removed')).toHaveLength(1);
 });
 
 describe('local files of workers that were killed', () => {

@@ -141,26 +141,24 @@ it('a trialing key, whose answers are capped, brings a complete and available da
   expect(service.requests.length - before).toBeGreaterThanOrEqual(3000 / TRIAL_ROW_LIMIT);
 });
 
-describe('a query that is wrong', () => {
-  const wrong = [
-    [400, 'INVALID_REQUEST', undefined],
-    [400, 'INVALID_SQL', undefined],
-    [422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
-  ] as const;
-  it.each(wrong)(
-    'by a %i %s stops the job: exit 2, with code, reason and the next command',
-    async (status, code, reason) => {
-      proxy.follow([{ on: page(), fault: answer(status, { code, ...(reason ? { reason } : {}) }) }]);
-      const done = await runThroughProxy();
-      expect(done.code).toBe(2);
-      for (const part of [String(status), code, reason ?? '', 'check --live']) expect(done.stderr).toContain(part);
-      expect(done.stderr).not.toContain('SELECT id, symbol');
-      // Those in flight at that moment, and no more.
-      expect(proxy.injected.length).toBeLessThanOrEqual(4);
-      expect(await listSealed()).toEqual([]);
-    },
-  );
-});
+const wrong = [
+  [400, 'INVALID_REQUEST', undefined],
+  [400, 'INVALID_SQL', undefined],
+  [422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
+] as const;
+it.each(wrong)(
+  'a query that is wrong by a %i %s stops the job: exit 2, with code, reason and the next command',
+  async (status, code, reason) => {
+    proxy.follow([{ on: page(), fault: answer(status, { code, ...(reason ? { reason } : {}) }) }]);
+    const done = await runThroughProxy();
+    expect(done.code).toBe(2);
+    for (const part of [String(status), code, reason ?? '', 'check --live']) expect(done.stderr).toContain(part);
+    expect(done.stderr).not.toContain('SELECT id, symbol');
+    // Those in flight at that moment, and no more.
+    expect(proxy.injected.length).toBeLessThanOrEqual(4);
+    expect(await listSealed()).toEqual([]);
+  },
+);
 
 it.each([401, 403])('a key that is refused with %i stops everything, and is not tried again', async (status) => {
   proxy.follow([{ on: () => true, fault: answer(status) }]);

@@ -65,19 +65,20 @@ function countsFirst({ sql }: SeenRequest): boolean {
 
 const count = (list: 'counts' | 'ids' | 'cells', value: string): Fault => ({ kind: 'count', list, value });
 
-describe('a count that cannot be one fails its date, which says what came, and no other', () => {
-  it.each([
-    ['counts', '1e300', '1e+300 rows'],
-    ['ids', '"abc"', '"abc" ids'],
-  ] as const)('%s: %s', async (list, value, says) => {
+it.each([
+  ['counts', '1e300', '1e+300 rows'],
+  ['ids', '"abc"', '"abc" ids'],
+] as const)(
+  'a count that cannot be one fails its date, which says what came, and no other %s: %s',
+  async (list, value, says) => {
     proxy.follow([{ on: countsFirst, fault: count(list, value) }]);
     const { told } = await run(1);
     expect(told.dates).toMatchObject([
       { date: FIRST, status: 'failed', error: { code: 'ANSWER_MALFORMED', message: expect.stringContaining(says) } },
       { date: SECOND, status: 'sealed', rows: 1000 },
     ]);
-  });
-});
+  },
+);
 
 it('a count that is odd once is asked for again', async () => {
   // The first one shows the clock of an API that was never asked before, and is not used.

@@ -7,7 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
@@ -30,71 +30,69 @@ beforeAll(async () => {
 
 const mailTo = ({ port }: SmtpReceiver) => ({ ...env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${port}` });
 
-describe('a report whose process is killed', () => {
-  /** Kills the process when it comes to the second recipient: before the message is taken, or after. */
-  const MOMENTS: readonly {
-    readonly when: string;
-    readonly repeated: readonly string[];
-    options(kill: () => void): SMTPServerOptions;
-  }[] = [
-    {
-      when: 'between two recipients goes on with the rest, and nobody gets it twice',
-      repeated: [],
-      options: (kill) => ({
-        onRcptTo({ address }, _session, done) {
-          if (address === TO[1]) kill();
-          done();
-        },
-      }),
-    },
-    {
-      when: 'before a message was answered repeats that one alone, under the same Message-ID',
-      repeated: [TO[1]],
-      options: (kill) => ({
-        onData(stream, session, done) {
-          const to = session.envelope.rcptTo.map(({ address }) => address).join();
-          const chunks: Buffer[] = [];
-          stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-          stream.on('end', () => {
-            taken.push({ to, source: Buffer.concat(chunks) });
-            if (to === TO[1]) kill();
-            else done(null);
-          });
-        },
-      }),
-    },
-  ];
-  let taken: { readonly to: string; readonly source: Buffer }[] = [];
-
-  it.each(MOMENTS)('$when', async ({ options, repeated }) => {
-    taken = [];
-    let child: ChildProcess | undefined;
-    const receiver = await startSmtpReceiver(
-      options(() => {
-        child?.kill('SIGKILL');
-        child = undefined;
-      }),
-    );
-    cleanups.push(receiver.close);
-    const name = `killed-${repeated.length}`;
-    const job = await writeJob(cwd, { name, to: name, reports: `${REPORT}[${TO.join(', ')}]` });
-    const killed = await flowdrop(['run', job], {
-      cwd,
-      env: mailTo(receiver),
-      onStart: (started) => {
-        child = started;
+/** Kills the process when it comes to the second recipient: before the message is taken, or after. */
+const MOMENTS: readonly {
+  readonly when: string;
+  readonly repeated: readonly string[];
+  options(kill: () => void): SMTPServerOptions;
+}[] = [
+  {
+    when: 'between two recipients goes on with the rest, and nobody gets it twice',
+    repeated: [],
+    options: (kill) => ({
+      onRcptTo({ address }, _session, done) {
+        if (address === TO[1]) kill();
+        done();
       },
-    });
-    expect(killed.code, killed.stderr).toBeNull();
-    // The next process finds another server: the one that takes everything.
-    const calm = await keep(startSmtpReceiver());
-    await flowdrop(['run', job], { cwd, env: mailTo(calm), code: 0 });
-    const all = [...receiver.messages, ...taken, ...calm.messages];
-    expect(all.map(({ to }) => to).toSorted()).toEqual([...TO, ...repeated].toSorted());
-    expect(calm.messages.map(({ to }) => to)).toEqual(TO.slice(1));
-    const ids = await Promise.all(all.map(async ({ source }) => (await PostalMime.parse(source)).messageId));
-    expect(new Set(ids).size).toBe(TO.length);
+    }),
+  },
+  {
+    when: 'before a message was answered repeats that one alone, under the same Message-ID',
+    repeated: [TO[1]],
+    options: (kill) => ({
+      onData(stream, session, done) {
+        const to = session.envelope.rcptTo.map(({ address }) => address).join();
+        const chunks: Buffer[] = [];
+        stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+        stream.on('end', () => {
+          taken.push({ to, source: Buffer.concat(chunks) });
+          if (to === TO[1]) kill();
+          else done(null);
+        });
+      },
+    }),
+  },
+];
+let taken: { readonly to: string; readonly source: Buffer }[] = [];
+
+it.each(MOMENTS)('a report whose process is killed $when', async ({ options, repeated }) => {
+  taken = [];
+  let child: ChildProcess | undefined;
+  const receiver = await startSmtpReceiver(
+    options(() => {
+      child?.kill('SIGKILL');
+      child = undefined;
+    }),
+  );
+  cleanups.push(receiver.close);
+  const name = `killed-${repeated.length}`;
+  const job = await writeJob(cwd, { name, to: name, reports: `${REPORT}[${TO.join(', ')}]` });
+  const killed = await flowdrop(['run', job], {
+    cwd,
+    env: mailTo(receiver),
+    onStart: (started) => {
+      child = started;
+    },
   });
+  expect(killed.code, killed.stderr).toBeNull();
+  // The next process finds another server: the one that takes everything.
+  const calm = await keep(startSmtpReceiver());
+  await flowdrop(['run', job], { cwd, env: mailTo(calm), code: 0 });
+  const all = [...receiver.messages, ...taken, ...calm.messages];
+  expect(all.map(({ to }) => to).toSorted()).toEqual([...TO, ...repeated].toSorted());
+  expect(calm.messages.map(({ to }) => to)).toEqual(TO.slice(1));
+  const ids = await Promise.all(all.map(async ({ source }) => (await PostalMime.parse(source)).messageId));
+  expect(new Set(ids).size).toBe(TO.length);
 });
 
 it('a broken receipt fails its own date, by name, and the next date is mailed', async () => {

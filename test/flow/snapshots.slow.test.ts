@@ -136,8 +136,9 @@ async function expectStructures(dataset: string, symbols: readonly string[]): Pr
   }
 }
 
-describe('the shipped job', () => {
-  it.each(['option-chain', 'market-structure'])('%s drops what the service answers, row for row', async (name) => {
+it.each(['option-chain', 'market-structure'])(
+  'the shipped job %s drops what the service answers, row for row',
+  async (name) => {
     const job = join(cwd, `${name}.yaml`);
     await writeFile(job, await readFile(join(REPO, 'jobs', `${name}.yaml`)));
     await flowdrop(['check', '--live', job], { cwd, env: service.env, code: 0 });
@@ -166,8 +167,8 @@ describe('the shipped job', () => {
     expect((JSON.parse(again.stdout) as RunResult).dates).toEqual([]);
     const verified = await flowdrop(['verify', job, '--deep'], { cwd, env: service.env });
     expect(verified).toMatchObject({ code: 0, stderr: expect.stringContaining('cannot be recounted') });
-  });
-});
+  },
+);
 
 const SYMBOLS = ['SPX', 'SPY', 'QQQ', 'NVDA'];
 
@@ -250,75 +251,71 @@ describe.each(['chain', 'market-structure'] as const)('a job of %s', (api) => {
   });
 });
 
-describe('dates that the API has nothing of', () => {
-  it('are asked for until nothing more is to come, then only by name or for a new symbol', async () => {
-    const seen: string[] = [];
-    const note = ({ body }: SeenRequest) => {
-      const { symbol, date } = JSON.parse(body) as { symbol: string; date?: string };
-      if (date !== undefined) seen.push(`${date} ${symbol}`);
-      return undefined;
-    };
-    const proxy = await startProxy(service.url, note);
-    const asked = async (...args: readonly string[]) => {
-      seen.length = 0;
-      const env = { ...service.env, ...SLOWLY, FLOWDROP_API_URL: proxy.url, FLOWDROP_API_KEY: newKey() };
-      const { code, stderr } = await flowdrop(args, { cwd, env });
-      expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('ENGINE')]);
-      // The service may have asked for patience: then one comes twice.
-      return [...new Set(seen)].sort();
-    };
-    const job = await writeSnapshotJob('chain', ['SPY']);
-    // Of the lookback the service has generated the last two sessions.
-    const old = ['2026-11-05', '2026-11-06', '2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12', '2026-11-13'];
-    const fresh = ['2026-11-16', '2026-11-17'];
-    const all = [...old, ...fresh].map((date) => `${date} SPY`);
-    expect(await asked('run', job)).toEqual([...all, '2026-11-18 SPY', '2026-11-19 SPY']);
-    expect(await asked('run', job)).toEqual(fresh.map((date) => `${date} SPY`));
-    const atProxy = { ...service.env, FLOWDROP_API_URL: proxy.url };
-    const plan = await flowdrop(['--json', 'plan', job], { cwd, env: atProxy });
-    expect(JSON.parse(plan.stdout)).toMatchObject({
-      dates: fresh.map((date) => ({ date })),
-      without_rows: old,
-    });
-    expect(await asked('backfill', job, '--from', '2026-11-10', '--to', '2026-11-10')).toEqual(['2026-11-10 SPY']);
-    await writeSnapshotJob('chain', ['SPY', 'QQQ']);
-    expect(await asked('run', job)).toEqual(all.flatMap((asked) => [asked.replace('SPY', 'QQQ'), asked]));
+it('dates that the API has nothing of are asked for until nothing more is to come, then only by name or for a new symbol', async () => {
+  const seen: string[] = [];
+  const note = ({ body }: SeenRequest) => {
+    const { symbol, date } = JSON.parse(body) as { symbol: string; date?: string };
+    if (date !== undefined) seen.push(`${date} ${symbol}`);
+    return undefined;
+  };
+  const proxy = await startProxy(service.url, note);
+  const asked = async (...args: readonly string[]) => {
+    seen.length = 0;
+    const env = { ...service.env, ...SLOWLY, FLOWDROP_API_URL: proxy.url, FLOWDROP_API_KEY: newKey() };
+    const { code, stderr } = await flowdrop(args, { cwd, env });
+    expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('ENGINE')]);
+    // The service may have asked for patience: then one comes twice.
+    return [...new Set(seen)].sort();
+  };
+  const job = await writeSnapshotJob('chain', ['SPY']);
+  // Of the lookback the service has generated the last two sessions.
+  const old = ['2026-11-05', '2026-11-06', '2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12', '2026-11-13'];
+  const fresh = ['2026-11-16', '2026-11-17'];
+  const all = [...old, ...fresh].map((date) => `${date} SPY`);
+  expect(await asked('run', job)).toEqual([...all, '2026-11-18 SPY', '2026-11-19 SPY']);
+  expect(await asked('run', job)).toEqual(fresh.map((date) => `${date} SPY`));
+  const atProxy = { ...service.env, FLOWDROP_API_URL: proxy.url };
+  const plan = await flowdrop(['--json', 'plan', job], { cwd, env: atProxy });
+  expect(JSON.parse(plan.stdout)).toMatchObject({
+    dates: fresh.map((date) => ({ date })),
+    without_rows: old,
   });
+  expect(await asked('backfill', job, '--from', '2026-11-10', '--to', '2026-11-10')).toEqual(['2026-11-10 SPY']);
+  await writeSnapshotJob('chain', ['SPY', 'QQQ']);
+  expect(await asked('run', job)).toEqual(all.flatMap((asked) => [asked.replace('SPY', 'QQQ'), asked]));
 });
 
-describe('a chain that is too large for one answer', () => {
-  it('is asked for in parts that lose and double nothing, and goes on with the parts after a kill', async () => {
-    const seen: string[] = [];
-    const note = (request: SeenRequest) => {
-      const { date, put_call, strike_min, strike_max, expiration_date } = JSON.parse(request.body) as Row;
-      // The contracts of one expiration are a sample of the strikes, not the chain.
-      if (date !== undefined) seen.push(JSON.stringify([put_call, strike_min, strike_max, expiration_date]));
-      return undefined;
-    };
-    const proxy = await startProxy(narrow.url, note);
-    const job = await writeSnapshotJob('chain', ['SPX']);
-    const killed = await backfill(job, proxy.url, {
-      env: SLOWLY,
-      onStart: (child) => killWhenStaged(child, 2),
-    });
-    expect(killed.code, killed.stderr).toBeNull();
-    const before = staged(killed);
-    expect(before.length).toBeGreaterThanOrEqual(2);
-    seen.length = 0;
-    const resumed = await backfill(job, proxy.url, { env: SLOWLY, code: 0 });
-    expect(seen).not.toContain('[null,null,null,null]');
-    await expectChains('chain', ['SPX']);
-    const { windows, rows } = await manifestOf('chain');
-    expect(windows.length).toBeGreaterThan(3);
-    expect(windows.reduce((sum, window) => sum + window.rows, 0)).toBe(rows);
-    for (const { window, rows } of windows) {
-      expect(window).toMatch(/^SPX( |$)/);
-      expect(rows).toBeLessThanOrEqual(60);
-    }
-    // Parts that were staged before the kill are in the drop and were not staged again.
-    expect(windows.map(({ window }) => window)).toEqual(expect.arrayContaining([...before]));
-    expect(staged(resumed).filter((window) => before.includes(window))).toEqual([]);
+it('a chain that is too large for one answer is asked for in parts that lose and double nothing, and goes on with the parts after a kill', async () => {
+  const seen: string[] = [];
+  const note = (request: SeenRequest) => {
+    const { date, put_call, strike_min, strike_max, expiration_date } = JSON.parse(request.body) as Row;
+    // The contracts of one expiration are a sample of the strikes, not the chain.
+    if (date !== undefined) seen.push(JSON.stringify([put_call, strike_min, strike_max, expiration_date]));
+    return undefined;
+  };
+  const proxy = await startProxy(narrow.url, note);
+  const job = await writeSnapshotJob('chain', ['SPX']);
+  const killed = await backfill(job, proxy.url, {
+    env: SLOWLY,
+    onStart: (child) => killWhenStaged(child, 2),
   });
+  expect(killed.code, killed.stderr).toBeNull();
+  const before = staged(killed);
+  expect(before.length).toBeGreaterThanOrEqual(2);
+  seen.length = 0;
+  const resumed = await backfill(job, proxy.url, { env: SLOWLY, code: 0 });
+  expect(seen).not.toContain('[null,null,null,null]');
+  await expectChains('chain', ['SPX']);
+  const { windows, rows } = await manifestOf('chain');
+  expect(windows.length).toBeGreaterThan(3);
+  expect(windows.reduce((sum, window) => sum + window.rows, 0)).toBe(rows);
+  for (const { window, rows } of windows) {
+    expect(window).toMatch(/^SPX( |$)/);
+    expect(rows).toBeLessThanOrEqual(60);
+  }
+  // Parts that were staged before the kill are in the drop and were not staged again.
+  expect(windows.map(({ window }) => window)).toEqual(expect.arrayContaining([...before]));
+  expect(staged(resumed).filter((window) => before.includes(window))).toEqual([]);
 });
 
 /** Not the greeting, which asks for no date. */

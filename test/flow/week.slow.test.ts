@@ -7,7 +7,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { isSession, listSessions } from '../../src/calendar/session.ts';
 import { addDays, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
@@ -50,86 +50,82 @@ const PEOPLE = 'reports:\n  - template: flow\n    to: [desk@example.com]\nalerts
 
 const { folder, keep } = useCleanups();
 
-describe('weeks of a daemon', () => {
-  it('leave every session sealed and mailed once, and each alert sent and taken back once', async () => {
-    const begun = performance.now();
-    const [cwd, dataDir] = [await folder(), await folder()];
-    const port = await findFreePort();
-    const serve = (...args: readonly string[]): Promise<TestService> =>
-      startService(['--data-dir', dataDir, '--as-of', new Date(END).toISOString(), '--port', String(port), ...args]);
-    const generator = await serve('--generate', String(SESSIONS.length), '--generate-rows', String(ROWS));
-    await generator.stop();
-    const mail = await keep(startSmtpReceiver());
-    const clock = await createMovedClock(dataDir, parseWallClock(PLAN.from, 8 * 3600));
-    const url = `http://127.0.0.1:${port}`;
-    const env = {
-      ...workerEnvironment(url, url),
-      FLOWDROP_CLOCK: 'checked',
-      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${mail.port}`,
-    };
+it('weeks of a daemon leave every session sealed and mailed once, and each alert sent and taken back once', async () => {
+  const begun = performance.now();
+  const [cwd, dataDir] = [await folder(), await folder()];
+  const port = await findFreePort();
+  const serve = (...args: readonly string[]): Promise<TestService> =>
+    startService(['--data-dir', dataDir, '--as-of', new Date(END).toISOString(), '--port', String(port), ...args]);
+  const generator = await serve('--generate', String(SESSIONS.length), '--generate-rows', String(ROWS));
+  await generator.stop();
+  const mail = await keep(startSmtpReceiver());
+  const clock = await createMovedClock(dataDir, parseWallClock(PLAN.from, 8 * 3600));
+  const url = `http://127.0.0.1:${port}`;
+  const env = {
+    ...workerEnvironment(url, url),
+    FLOWDROP_CLOCK: 'checked',
+    FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${mail.port}`,
+  };
 
-    const week = await liveThrough({ cwd, clock, dataDir, port, env });
+  const week = await liveThrough({ cwd, clock, dataDir, port, env });
 
-    // Each tick came to what it should, at its time by the clock of New York.
-    expect(week.visits.map(({ date, reasons, outcomes }) => [date, ...reasons, ...outcomes].join(' '))).toEqual(
-      listExpected(),
-    );
-    const [first] = week.daemons;
-    expect(first?.of('scheduled')[0]).toMatchObject({ missed: '2027-11-05T22:00:00.000Z' });
-    const startOf = (date: string) => week.visits.findLast((visit) => visit.date === date)?.startedAt?.slice(0, 16);
-    expect(startOf('2027-11-08')).toBe('2027-11-08T23:00');
-    if (SESSIONS.includes(HALF_DAY)) expect(startOf(HALF_DAY)).toBe(`${HALF_DAY}T18:50`);
-    // The kill came in the middle of a run that had sealed nothing of its day.
-    expect(week.daemons).toHaveLength(2);
-    expect(first?.of('started').length).toBe((first?.of('finished').length ?? 0) + 1);
-    expect(week.sealedAtKill).toEqual(SESSIONS.filter((date) => date < PLAN.killed));
-    // What was unusual was what is meant to be.
-    const lines = week.daemons.flatMap((daemon) => daemon.lines);
-    const unusual = lines.filter(({ level }) => Number(level) >= 40).map(({ event }) => String(event));
-    expect(unusual.filter((event) => event !== 'clock-jump' && event !== 'finished')).toEqual([]);
+  // Each tick came to what it should, at its time by the clock of New York.
+  expect(week.visits.map(({ date, reasons, outcomes }) => [date, ...reasons, ...outcomes].join(' '))).toEqual(
+    listExpected(),
+  );
+  const [first] = week.daemons;
+  expect(first?.of('scheduled')[0]).toMatchObject({ missed: '2027-11-05T22:00:00.000Z' });
+  const startOf = (date: string) => week.visits.findLast((visit) => visit.date === date)?.startedAt?.slice(0, 16);
+  expect(startOf('2027-11-08')).toBe('2027-11-08T23:00');
+  if (SESSIONS.includes(HALF_DAY)) expect(startOf(HALF_DAY)).toBe(`${HALF_DAY}T18:50`);
+  // The kill came in the middle of a run that had sealed nothing of its day.
+  expect(week.daemons).toHaveLength(2);
+  expect(first?.of('started').length).toBe((first?.of('finished').length ?? 0) + 1);
+  expect(week.sealedAtKill).toEqual(SESSIONS.filter((date) => date < PLAN.killed));
+  // What was unusual was what is meant to be.
+  const lines = week.daemons.flatMap((daemon) => daemon.lines);
+  const unusual = lines.filter(({ level }) => Number(level) >= 40).map(({ event }) => String(event));
+  expect(unusual.filter((event) => event !== 'clock-jump' && event !== 'finished')).toEqual([]);
 
-    // The ledger is complete.
-    expect(await listSealed(cwd)).toEqual(SESSIONS);
-    for (const date of SESSIONS) {
-      const manifest = await readJson(cwd, 'drops', '_flowdrop', 'trades', `session=${date}`, 'manifest.json');
-      expect(manifest, date).toMatchObject({ date, rows: ROWS, revision: 1 });
-    }
-    const drops = join(cwd, 'drops', 'trades', 'session=*', 'trades.parquet');
-    const [counted] = await queryDuckDb(
-      `SELECT count(*) AS n, count(DISTINCT id) AS ids FROM read_parquet('${drops}')`,
-    );
-    expect(counted).toEqual({ n: String(generator.rows), ids: String(generator.rows) });
-    const { conditions } = await readJson<{ conditions: Record<string, string> }>(
-      cwd,
-      '.flowdrop',
-      'nightly',
-      'known-dates.json',
-    );
-    expect(conditions).toEqual(Object.fromEntries(SESSIONS.map((date) => [date, 'available'])));
-    await clock.moveTo(END);
-    const source = await serve();
-    const verified = await flowdrop(['--jobs', '.', 'verify', 'nightly', '--deep'], {
-      cwd,
-      env: { ...env, ...clock.env },
-    });
-    await source.stop();
-    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
+  // The ledger is complete.
+  expect(await listSealed(cwd)).toEqual(SESSIONS);
+  for (const date of SESSIONS) {
+    const manifest = await readJson(cwd, 'drops', '_flowdrop', 'trades', `session=${date}`, 'manifest.json');
+    expect(manifest, date).toMatchObject({ date, rows: ROWS, revision: 1 });
+  }
+  const drops = join(cwd, 'drops', 'trades', 'session=*', 'trades.parquet');
+  const [counted] = await queryDuckDb(`SELECT count(*) AS n, count(DISTINCT id) AS ids FROM read_parquet('${drops}')`);
+  expect(counted).toEqual({ n: String(generator.rows), ids: String(generator.rows) });
+  const { conditions } = await readJson<{ conditions: Record<string, string> }>(
+    cwd,
+    '.flowdrop',
+    'nightly',
+    'known-dates.json',
+  );
+  expect(conditions).toEqual(Object.fromEntries(SESSIONS.map((date) => [date, 'available'])));
+  await clock.moveTo(END);
+  const source = await serve();
+  const verified = await flowdrop(['--jobs', '.', 'verify', 'nightly', '--deep'], {
+    cwd,
+    env: { ...env, ...clock.env },
+  });
+  await source.stop();
+  expect(verified.code, verified.stdout + verified.stderr).toBe(0);
 
-    // The desk has each report once, the operators each alert, and its end.
-    const reports = await listSubjects(mail, 'desk@example.com');
-    expect(reports.map((subject) => /\d{4}-\d\d-\d\d/.exec(subject)?.[0]).toSorted()).toEqual(SESSIONS);
-    const sent = await listSent(cwd);
-    const pending = PLAN.outage.map((date) => `nightly/report-pending/${date}`);
-    expect(sent.flatMap(({ alerts }) => alerts).toSorted()).toEqual([...pending, 'nightly/run-failed/API_UNREACHABLE']);
-    expect(sent.flatMap(({ recovered }) => recovered).toSorted()).toEqual([
-      ...pending,
-      'nightly/run-failed/API_UNREACHABLE',
-    ]);
-    const alerts = await listSubjects(mail, 'ops@example.com');
-    expect(alerts).toHaveLength(sent.length);
-    console.log(describeTotals(week.visits.length, lines, reports.length, alerts.length, performance.now() - begun));
-  }, 900_000);
-});
+  // The desk has each report once, the operators each alert, and its end.
+  const reports = await listSubjects(mail, 'desk@example.com');
+  expect(reports.map((subject) => /\d{4}-\d\d-\d\d/.exec(subject)?.[0]).toSorted()).toEqual(SESSIONS);
+  const sent = await listSent(cwd);
+  const pending = PLAN.outage.map((date) => `nightly/report-pending/${date}`);
+  expect(sent.flatMap(({ alerts }) => alerts).toSorted()).toEqual([...pending, 'nightly/run-failed/API_UNREACHABLE']);
+  expect(sent.flatMap(({ recovered }) => recovered).toSorted()).toEqual([
+    ...pending,
+    'nightly/run-failed/API_UNREACHABLE',
+  ]);
+  const alerts = await listSubjects(mail, 'ops@example.com');
+  expect(alerts).toHaveLength(sent.length);
+  console.log(describeTotals(week.visits.length, lines, reports.length, alerts.length, performance.now() - begun));
+}, 900_000);
 
 /** What each visit comes to, in words. */
 function listExpected(): readonly string[] {

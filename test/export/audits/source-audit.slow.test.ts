@@ -206,21 +206,19 @@ describe('rows that are gone at the source', () => {
   });
 });
 
-describe('the rule', () => {
-  it('`report` changes nothing, and `off` asks nothing', async () => {
-    await days.run();
-    await insertTrades(engine, [late(1)]);
-    const reported = await days.run({ rule: 'report' });
-    expect(reported.audits[DATE]).toMatchObject({
-      ...{ result: 'differs', revision: 1, rule: 'report' },
-      reason: 'the source has 801 rows, 800 when the date was sealed; they differ in 1 second(s)',
-    });
-    expect(days.auditRequests()).toBe(1);
-    expect((await days.run({ rule: 'off' })).audits).toEqual({});
-    expect(days.auditRequests()).toBe(0);
-    // A rule that changes is followed, although the source has not moved since.
-    expect((await days.run()).audits[DATE]).toMatchObject({ result: 'equal', revision: 2 });
+it('the rule `report` changes nothing, and `off` asks nothing', async () => {
+  await days.run();
+  await insertTrades(engine, [late(1)]);
+  const reported = await days.run({ rule: 'report' });
+  expect(reported.audits[DATE]).toMatchObject({
+    ...{ result: 'differs', revision: 1, rule: 'report' },
+    reason: 'the source has 801 rows, 800 when the date was sealed; they differ in 1 second(s)',
   });
+  expect(days.auditRequests()).toBe(1);
+  expect((await days.run({ rule: 'off' })).audits).toEqual({});
+  expect(days.auditRequests()).toBe(0);
+  // A rule that changes is followed, although the source has not moved since.
+  expect((await days.run()).audits[DATE]).toMatchObject({ result: 'equal', revision: 2 });
 });
 
 describe('an audit', () => {

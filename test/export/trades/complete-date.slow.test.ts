@@ -261,12 +261,13 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
   });
 });
 
-describe('a row that was corrected under its id', () => {
-  it.each([
-    { when: 'later than every other row of its second', updated: "'9999999999999'" },
-    // So the newest of the second tells nothing: another row of it was made later still.
-    { when: 'earlier than another row of its second', updated: 'toString(toUInt64(updated_timestamp) + 1)' },
-  ])('after its page was staged by an earlier run, $when, is fetched again by the next', async ({ updated }) => {
+it.each([
+  { when: 'later than every other row of its second', updated: "'9999999999999'" },
+  // So the newest of the second tells nothing: another row of it was made later still.
+  { when: 'earlier than another row of its second', updated: 'toString(toUInt64(updated_timestamp) + 1)' },
+])(
+  'a row that was corrected under its id after its page was staged by an earlier run, $when, is fetched again by the next',
+  async ({ updated }) => {
     await complete(sourceOf());
     await engine.command(
       `ALTER TABLE RawOptionTrades UPDATE premium = 123456, updated_timestamp = ${updated} WHERE id = (SELECT argMin(id, updated_timestamp) FROM RawOptionTrades) SETTINGS mutations_sync = 2`,
@@ -274,8 +275,8 @@ describe('a row that was corrected under its id', () => {
     const source = sourceOf();
     await expectWhole(await complete(source), ROWS);
     expect(source.pages().length).toBeLessThanOrEqual(3);
-  });
-});
+  },
+);
 
 describe('a plan', () => {
   const planOf = async (source: EngineSource) =>

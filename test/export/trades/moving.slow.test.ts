@@ -315,53 +315,51 @@ describe('what a recount proves', () => {
   });
 });
 
-describe('a source with random moves', () => {
-  const SEED = chooseSeed(70);
-  const SEEDS = Array.from({ length: chooseSize(5, 40) }, (_, k) => SEED + k);
-  it.each(SEEDS)('is sealed as it is in the end, in one run (seed %d)', async (seed) => {
-    const random = createRandom(seed);
-    const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
-    const order = pick(['time', 'symbol'] as const);
-    const options = { rowLimit: pick([30, 60, 200]), meta: random() < 0.5 };
-    const of = random() < 0.25 ? flow : job;
-    Object.assign(limits, { axis: of === flow ? 'time' : order, rowLimit: options.rowLimit });
-    const rows = 300 + Math.floor(random() * 300);
-    const createRow = (k: number, changes: TradeRow = {}) => createTrade(k * 7, { ...half(k), ...changes });
-    await fillTrades(
-      engine,
-      Array.from({ length: rows }, (_, k) => createRow(k)),
-      order,
-    );
-    let left = 3;
-    const move = async () => {
-      left -= 1;
-      const few = `cityHash64(id, ${left}, ${seed}) % 150 = 0`;
-      const at = 10_000 * left;
-      switch (pick(['appear', 'vanish', 'replaced', 'corrected'] as const)) {
-        case 'appear':
-          return await insertTrades(
-            engine,
-            Array.from({ length: 10 }, (_, k) => createRow(Math.floor(random() * rows), { id: `late-${at + k}` })),
-          );
-        case 'vanish':
-          return await withdraw(few);
-        case 'replaced':
-          return await replaceIds(few);
-        default:
-          return await setValues(`price = price + 1, size = size + ${left}`, few);
-      }
-    };
-    // Every moment is as likely, but none after the third recount: a source that never rests is not sealed.
-    let counts = 0;
-    const source = sourceOf({
-      ...options,
-      before: async (sql) => {
-        if (isCount(sql)) counts += 1;
-        if (left > 0 && counts > 0 && counts < 3 && random() < 0.1) await move();
-      },
-    });
-    const stage = await table.complete(source, of);
-    if (of === flow) await expectSameGroups(engine, stage);
-    else await expectSameRows(stage);
+const SEED = chooseSeed(70);
+const SEEDS = Array.from({ length: chooseSize(5, 40) }, (_, k) => SEED + k);
+it.each(SEEDS)('a source with random moves is sealed as it is in the end, in one run (seed %d)', async (seed) => {
+  const random = createRandom(seed);
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
+  const order = pick(['time', 'symbol'] as const);
+  const options = { rowLimit: pick([30, 60, 200]), meta: random() < 0.5 };
+  const of = random() < 0.25 ? flow : job;
+  Object.assign(limits, { axis: of === flow ? 'time' : order, rowLimit: options.rowLimit });
+  const rows = 300 + Math.floor(random() * 300);
+  const createRow = (k: number, changes: TradeRow = {}) => createTrade(k * 7, { ...half(k), ...changes });
+  await fillTrades(
+    engine,
+    Array.from({ length: rows }, (_, k) => createRow(k)),
+    order,
+  );
+  let left = 3;
+  const move = async () => {
+    left -= 1;
+    const few = `cityHash64(id, ${left}, ${seed}) % 150 = 0`;
+    const at = 10_000 * left;
+    switch (pick(['appear', 'vanish', 'replaced', 'corrected'] as const)) {
+      case 'appear':
+        return await insertTrades(
+          engine,
+          Array.from({ length: 10 }, (_, k) => createRow(Math.floor(random() * rows), { id: `late-${at + k}` })),
+        );
+      case 'vanish':
+        return await withdraw(few);
+      case 'replaced':
+        return await replaceIds(few);
+      default:
+        return await setValues(`price = price + 1, size = size + ${left}`, few);
+    }
+  };
+  // Every moment is as likely, but none after the third recount: a source that never rests is not sealed.
+  let counts = 0;
+  const source = sourceOf({
+    ...options,
+    before: async (sql) => {
+      if (isCount(sql)) counts += 1;
+      if (left > 0 && counts > 0 && counts < 3 && random() < 0.1) await move();
+    },
   });
+  const stage = await table.complete(source, of);
+  if (of === flow) await expectSameGroups(engine, stage);
+  else await expectSameRows(stage);
 });

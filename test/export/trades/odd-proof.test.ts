@@ -86,13 +86,14 @@ describe('beside a row with a null that the contract has not', () => {
   });
 });
 
-describe('groups that an earlier run staged', () => {
-  const flow = createFlowJob();
+const flow = createFlowJob();
 
-  it.each([
-    { name: 'are gone', spoil: (path: string) => rm(path) },
-    { name: 'cannot be read', spoil: (path: string) => writeFile(path, '[{"second": 3420') },
-  ])('are asked for again when the counts from before them $name', async ({ spoil }) => {
+it.each([
+  { name: 'are gone', spoil: (path: string) => rm(path) },
+  { name: 'cannot be read', spoil: (path: string) => writeFile(path, '[{"second": 3420') },
+])(
+  'groups that an earlier run staged are asked for again when the counts from before them $name',
+  async ({ spoil }) => {
     await fill('time', (k) => ({ time: `${DATE} 09:${30 + (k % 20)}:00` }));
     Object.assign(table.limits, { rowLimit: 100 });
     let pages = 0;
@@ -112,5 +113,5 @@ describe('groups that an earlier run staged', () => {
     );
     const { stage } = await table.prove(source, flow);
     await expectSameGroups(engine, stage);
-  });
-});
+  },
+);

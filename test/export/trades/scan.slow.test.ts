@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { compareBounds, DAY_END, DAY_START, type Stretch } from '../../../src/calendar/window.ts';
+import { compareBounds, type Stretch } from '../../../src/calendar/window.ts';
 import { planSpans, ScanTrial } from '../../../src/export/trades/scan.ts';
 import { compareCells } from '../../../src/plan/axis.ts';
 import { type CellCount, sumCounts } from '../../../src/plan/counts.ts';
@@ -14,8 +14,6 @@ import { createRandom } from '../../support/random.ts';
 import { createJob } from '../../support/trades.ts';
 
 const { folder } = useCleanups();
-const DAY: Stretch = { from: DAY_START, to: DAY_END };
-
 interface Table {
   readonly order: 'time' | 'symbol';
   readonly scanLimit: number;
@@ -114,14 +112,6 @@ function count(table: Table, limits: ApiLimits): { asked: Stretch[]; refused: nu
 }
 
 describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (order) => {
-  it('is counted whole in one request without a scan limit', async () => {
-    const table = createTable(order, 700_000, 10_000_000, 1);
-    const limits = await new ApiLimits('none.json', 0).load();
-    expect(count(table, limits).asked).toEqual([DAY]);
-    expect(count(table, limits).asked).toEqual([DAY]);
-    expect(limits.axis).toBeNull();
-  });
-
   it.each([1, 2, 3, 4, 5])(
     'is counted in few requests at first, in the fewest from then on (seed %d)',
     async (seed) => {
