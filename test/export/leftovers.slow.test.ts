@@ -97,9 +97,7 @@ async function leaveDecision(date: string, bytes: string, supersedes?: Manifest)
   await writeFile(path, bytes);
   const dying = faultStore(store, dieAt(/^copy /));
   await expect(
-    publishDrop(new Ledger(dying, 'trades'), { drop: path }, createDraft({ date }), {
-      supersedes,
-    }),
+    publishDrop(new Ledger(dying, 'trades'), { drop: path }, createDraft({ date }), { supersedes }),
   ).rejects.toThrow(Died);
   const key = sealingDecisionKey('trades', date, (supersedes?.revision ?? 0) + 1);
   return parseManifest((await store.get(key)) ?? Buffer.from(''));
@@ -221,11 +219,7 @@ describe('a decision that cannot be carried out', () => {
     // Above the first one, which the history has.
     expect(statuses(await run())).toEqual([[DATE, 'sealed', 2]]);
     expect(statuses(await run())).toEqual([]);
-    expect(await ledger().manifest(DATE)).toMatchObject({
-      revision: 2,
-      rows: ROWS,
-      supersedes: null,
-    });
+    expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, rows: ROWS, supersedes: null });
     expect(await verify(DATE)).toEqual([]);
   });
 

@@ -139,11 +139,7 @@ describe('a day whose rows', () => {
     const same = others.map((other) => createTrade(5, { ...plain, ...other }));
     await run([...DAY.filter((_, k) => k !== 5), createTrade(5, plain), ...same]);
     // But for the price, each is another contract.
-    expect(await ledger().manifest(DATE)).toMatchObject({
-      rows: ROWS + 3,
-      duplicates: 1,
-      ids: ROWS,
-    });
+    expect(await ledger().manifest(DATE)).toMatchObject({ rows: ROWS + 3, duplicates: 1, ids: ROWS });
     expect(await verifyDeep()).toEqual([]);
   });
 

@@ -69,11 +69,7 @@ async function createWorker(service: TestService, env: Readonly<Record<string, s
   const path = await folder();
   const job = await writeJob(path, { reports: '' });
   const run: Worker['run'] = async ([command = '', ...args], onStart) =>
-    await flowdrop([command, job, ...args], {
-      cwd: path,
-      env: { ...service.env, ...env },
-      onStart,
-    });
+    await flowdrop([command, job, ...args], { cwd: path, env: { ...service.env, ...env }, onStart });
   return {
     cwd: path,
     run,

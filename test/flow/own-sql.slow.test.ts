@@ -32,11 +32,7 @@ async function run(name: string, text: string, from: string = DATES[0], to: stri
   const path = join(cwd, `${name}.yaml`);
   await writeFile(path, text);
   const before = service.requests.length;
-  await flowdrop(['backfill', path, '--from', from, '--to', to], {
-    cwd,
-    env: service.env,
-    code: 0,
-  });
+  await flowdrop(['backfill', path, '--from', from, '--to', to], { cwd, env: service.env, code: 0 });
   return service.requests.length - before;
 }
 

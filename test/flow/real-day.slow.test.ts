@@ -153,13 +153,9 @@ describe.skipIf(!hasRealDay)('the real day', () => {
   });
 
   it.each([
-    ['through the portal entry point, which never says that it truncates', 'portal', '--row-limit 100'],
-    ['when scan limits force the day to be split', 'historical', '--row-limit 100 --scan-limit 600'],
-    ['when a second has more rows than a page', 'historical', '--row-limit 7'],
     ['through the portal, when a second has more rows than a page', 'portal', '--row-limit 7'],
-    ['when the table is ordered by symbol', 'historical', '--row-limit 100 --order symbol'],
     [
-      'when the table is ordered by symbol and scan limits force the day to be split',
+      'when scan limits force a table by symbol to be split',
       'historical',
       '--row-limit 100 --order symbol --scan-limit 600',
     ],
