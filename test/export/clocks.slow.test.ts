@@ -82,6 +82,11 @@ interface Rule extends FaultRule {
   readonly on: (request: SeenRequest) => boolean;
 }
 
+/** Some answers tell another time. */
+function shiftDate(shiftMs: number, isOn: (number: number) => boolean): readonly Rule[] {
+  return [{ on: ({ number }) => isOn(number), fault: { kind: 'date', shiftMs } }];
+}
+
 interface Case {
   /** What time it is, by the service. */
   readonly asOf: string;
@@ -164,8 +169,12 @@ describe('clocks that agree', () => {
     expect(checked.requests).toBe(trusting.requests);
   });
 
-  it('are a minute apart, and it is no conflict', async () => {
-    expect(await runUnder({ asOf: EVENING, ownMs: MINUTE, date: { shiftMs: -20_000 } })).toMatchObject(WHOLE);
+  it.each<[string, Omit<Case, 'asOf'>]>([
+    ['are a minute apart', { ownMs: MINUTE, date: { shiftMs: -20_000 } }],
+    ['are told by a cache that says how old its answers are', { date: { shiftMs: -HOUR, ageSeconds: 3600 } }],
+    ['are odd in the second answer alone', { rules: shiftDate(-DAY, (number) => number === 2) }],
+  ])('%s, and it is no conflict', async (_, given) => {
+    expect(await runUnder({ asOf: EVENING, ...given })).toMatchObject(WHOLE);
   });
 });
 
@@ -192,35 +201,22 @@ describe("the source's clock", () => {
     expect(await runUnder({ asOf: EVENING })).toMatchObject(WHOLE);
   });
 
-  it.each([
-    { name: 'is not sent', date: { text: null } },
-    { name: 'is no date', date: { text: 'yesterday, about noon' } },
-  ])('$name: this clock and the rows decide', async ({ date }) => {
+  it.each([null, 'yesterday, about noon'])('is sent as %j: this clock and the rows decide', async (text) => {
+    const date = { text };
     expect(await runUnder({ asOf: EVENING, date })).toMatchObject(WHOLE);
     await rm(join(folder, 'out'), { recursive: true });
     const fast = await runUnder({ asOf: NOON, date, ownMs: 5 * HOUR });
     expect(fast).toMatchObject({ kind: 'incomplete', held: [TODAY], sealed: [OLDEST, YESTERDAY] });
   });
 
-  it('comes from a cache that says how old its answers are', async () => {
-    expect(await runUnder({ asOf: EVENING, date: { shiftMs: -HOUR, ageSeconds: 3600 } })).toMatchObject(WHOLE);
-  });
-
-  it('is odd in the second answer alone, and nothing changes', async () => {
-    const rules: readonly Rule[] = [{ on: ({ number }) => number === 2, fault: { kind: 'date', shiftMs: -DAY } }];
-    expect(await runUnder({ asOf: EVENING, rules })).toMatchObject(WHOLE);
-  });
-
   it('jumps forward in the middle of a run, and the session that goes on is not sealed', async () => {
-    const rules: readonly Rule[] = [{ on: ({ number }) => number > 2, fault: { kind: 'date', shiftMs: 5 * HOUR } }];
-    const run = await runUnder({ asOf: NOON, rules });
+    const run = await runUnder({ asOf: NOON, rules: shiftDate(5 * HOUR, (number) => number > 2) });
     expect(run.sealed).toEqual([OLDEST, YESTERDAY]);
     expect(run.conflict).toContain('ahead of');
   });
 
   it('jumps back in the middle of a run, and what it puts in doubt is held back with its rows staged', async () => {
-    const rules: readonly Rule[] = [{ on: ({ number }) => number > 2, fault: { kind: 'date', shiftMs: -DAY } }];
-    const run = await runUnder({ asOf: EVENING, rules });
+    const run = await runUnder({ asOf: EVENING, rules: shiftDate(-DAY, (number) => number > 2) });
     expect(run).toMatchObject({ kind: 'incomplete', held: [TODAY] });
     expect(await runUnder({ asOf: EVENING })).toMatchObject(WHOLE);
   });
