@@ -19,11 +19,8 @@ let service: TestService;
 const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
-  service = await keep(
-    startService([
-      ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '100', '--as-of', '2026-11-20T23:00:00Z'],
-    ]),
-  );
+  const served = ['--generate', '1', '--generate-rows', '1200', '--row-limit', '100'];
+  service = await keep(startService([...served, '--as-of', '2026-11-20T23:00:00Z']));
 });
 
 async function readStatus(cwd: string, job: string) {

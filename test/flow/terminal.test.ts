@@ -3,9 +3,11 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import xterm from '@xterm/headless';
 import { expect, it } from 'vitest';
-import { MAIN, makeFolder, startService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { MAIN, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
+const { folder, keep } = useCleanups();
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
 // Skipped where `script`, which gives a process a terminal, is not installed.
@@ -13,45 +15,38 @@ it.skipIf(!hasScript)(
   'log lines stand above the progress line of a run, one line each, and leave nothing of it',
   async () => {
     // It answers 429 to most requests of the run, each of which is a line of the log.
-    const service = await startService([
-      ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '200', '--as-of', '2026-11-20T23:00:00Z'],
-      ...['--requests-per-second', '2'],
-    ]);
-    const { path: cwd, remove } = await makeFolder();
-    try {
-      const job = await writeJob(cwd, { reports: 'reports: []' });
-      const command = `stty cols 80 rows 50; exec "${process.execPath}" "${MAIN}" run "${job}"`;
-      const own = { PATH: process.env['PATH'] ?? '', TERM: 'xterm' };
-      const env = { ...own, ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '40' };
-      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
-      // Wide enough that no line of the log is wrapped.
-      const terminal = new xterm.Terminal({ cols: 1_000, rows: 400, allowProposedApi: true });
-      let text = '';
-      child.stdout.on('data', (chunk) => {
-        text += chunk;
-        terminal.write(chunk);
-      });
-      const [code] = await once(child, 'close');
-      await new Promise<void>((resolve) => terminal.write('', resolve));
-      expect(code, text).toBe(0);
-      expect(text, 'a line with the window').toMatch(/2026-11-20 +\d+% [^\r\n]* req [^\r\n]*\.\./);
+    const served = ['--generate', '1', '--generate-rows', '1200', '--row-limit', '200', '--requests-per-second', '2'];
+    const service = await keep(startService([...served, '--as-of', '2026-11-20T23:00:00Z']));
+    const cwd = await folder();
+    const job = await writeJob(cwd, { reports: 'reports: []' });
+    const command = `stty cols 80 rows 50; exec "${process.execPath}" "${MAIN}" run "${job}"`;
+    const own = { PATH: process.env['PATH'] ?? '', TERM: 'xterm' };
+    const env = { ...own, ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '40' };
+    const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
+    // Wide enough that no line of the log is wrapped.
+    const terminal = new xterm.Terminal({ cols: 1_000, rows: 400, allowProposedApi: true });
+    let text = '';
+    child.stdout.on('data', (chunk) => {
+      text += chunk;
+      terminal.write(chunk);
+    });
+    const [code] = await once(child, 'close');
+    await new Promise<void>((resolve) => terminal.write('', resolve));
+    expect(code, text).toBe(0);
+    expect(text, 'a line with the window').toMatch(/2026-11-20 +\d+% [^\r\n]* req [^\r\n]*\.\./);
 
-      const { active } = terminal.buffer;
-      const screen = Array.from({ length: active.length }, (_, y) => active.getLine(y)?.translateToString(true) ?? '');
-      const warned = screen.filter((line) => line.includes('WARN'));
-      expect(warned.length).toBeGreaterThan(0);
-      expect(warned.length).toBe(text.split('WARN').length - 1);
-      for (const line of warned) expect(line).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: retry after try \d of 5: /);
-      // Nothing else is left: no line of the bar, no field on a line of its own.
-      expect(screen.filter((line) => / \d+% | req\b|^ +\w+: /.test(line))).toEqual([]);
-      expect(screen.filter((line) => line.startsWith('2026-11-20: sealed, 1,200 rows'))).toHaveLength(1);
-      // The results are whole too, and the last that is written.
-      expect(screen.filter((line) => /^date +result +rows +size +requests$/.test(line))).toHaveLength(1);
-      expect(screen.filter((line) => line.startsWith('Sealed 1 of 1 date(s)'))).toHaveLength(1);
-    } finally {
-      await remove();
-      await service.stop();
-    }
+    const { active } = terminal.buffer;
+    const screen = Array.from({ length: active.length }, (_, y) => active.getLine(y)?.translateToString(true) ?? '');
+    const warned = screen.filter((line) => line.includes('WARN'));
+    expect(warned.length).toBeGreaterThan(0);
+    expect(warned.length).toBe(text.split('WARN').length - 1);
+    for (const line of warned) expect(line).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: retry after try \d of 5: /);
+    // Nothing else is left: no line of the bar, no field on a line of its own.
+    expect(screen.filter((line) => / \d+% | req\b|^ +\w+: /.test(line))).toEqual([]);
+    expect(screen.filter((line) => line.startsWith('2026-11-20: sealed, 1,200 rows'))).toHaveLength(1);
+    // The results are whole too, and the last that is written.
+    expect(screen.filter((line) => /^date +result +rows +size +requests$/.test(line))).toHaveLength(1);
+    expect(screen.filter((line) => line.startsWith('Sealed 1 of 1 date(s)'))).toHaveLength(1);
   },
   120_000,
 );
