@@ -100,6 +100,14 @@ describe('an SMTP server', () => {
   });
 });
 
+it('a report of a date that is not sealed is pending, not sent', async () => {
+  const cwd = await folder();
+  const args = ['report', await writeJob(cwd), '--date', '2026-11-19'];
+  const run = await flowdrop(args, { cwd, env: service.env, code: 1 });
+  expect(run.stderr).toContain('REPORT_PENDING');
+  expect((await listFiles(cwd)).filter((name) => name.endsWith('.eml'))).toEqual([]);
+});
+
 /** Templates of a job that would stop flowdrop itself: each is a fault, and no run ends well without its mail. */
 const ENDING = `<% it.constructor.constructor('return process')().exit(0) %>`;
 
