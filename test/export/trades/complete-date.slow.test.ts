@@ -208,12 +208,7 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
     expect(new Set(source.asked).size).toBe(source.asked.length);
   });
 
-  it('whose one symbol alone is too much is counted by time in it', async () => {
-    await insertTrades(engine, createSpy(1_500));
-    await expectWhole(await complete(sourceOf({ scanLimit: LIMIT })), ROWS + 1_500);
-  });
-
-  it('is never asked again what it refused, in that night and the next', async () => {
+  it('whose one symbol alone is too much is counted by time in it, and never asked again what it refused', async () => {
     await insertTrades(engine, createSpy(1_500));
     let late = 0;
     const engineSource = sourceOf({
