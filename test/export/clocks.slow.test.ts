@@ -3,16 +3,14 @@
  * that is off, steps in the middle, or both. Invariant of every case: what is sealed is what the service holds of a date
  * that is whole and over. As a user meets it (exit code, words, doctor) it is tested in `test/flow/clocks.slow.test.ts`.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { addDays, formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
@@ -22,8 +20,9 @@ import { ApiLimits } from '../../src/state/limits.ts';
 import { judgeRun } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { KEY, startTestService, type TestService } from '../service/running-service.ts';
-import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';
-import type { Fault, FaultRule } from '../support/fault-plan.ts';
+import { writeTradeFile } from '../service/trade-file.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import type { Fault, FaultRule, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -55,35 +54,38 @@ const NOON = '2026-11-20T17:00:00Z';
 /** One in five minutes from 09:30 on, the last one seconds before the close of index options. */
 const SECONDS = [...Array.from({ length: 81 }, (_, k) => 34_200 + k * 300), 58_495];
 
-let trades: TradeFile;
+const { cleanups, folder: makeFolder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 let service: TestService;
 let proxy: FaultProxy;
-let engine: Engine;
 let folder: string;
 /** What the service's clock was moved by. */
 let movedMs = 0;
 
 beforeAll(async () => {
-  trades = await writeTradeFile(
+  const trades = await writeTradeFile(
     SESSIONS.flatMap((date) =>
       SECONDS.map((second) => ({ id: `${date}-${second}`, time: `${date} ${formatSecond(second)}` })),
     ),
   );
-  service = await startTestService({ data: [trades.path], asOf: EVENING });
-  proxy = await startFaultProxy(service.url);
-  engine = await openEmbeddedEngine();
-});
-afterAll(async () => {
-  await engine?.close();
-  await proxy?.close();
-  await service?.stop();
-  await trades?.remove();
+  cleanups.push(() => trades.remove());
+  service = await keep(startTestService({ data: [trades.path], asOf: EVENING }));
+  proxy = await keep(startFaultProxy(service.url));
 });
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-clocks-'));
+  folder = await makeFolder();
   for (const date of await listStages(engine)) await discardStages(engine, date);
-  return () => rm(folder, { recursive: true, force: true });
 });
+
+/** Of the requests of one run, numbered from 1. */
+interface Rule extends FaultRule {
+  readonly on: (request: SeenRequest) => boolean;
+}
+
+/** Some answers tell another time. */
+function shiftDate(shiftMs: number, isOn: (number: number) => boolean): readonly Rule[] {
+  return [{ on: ({ number }) => isOn(number), fault: { kind: 'date', shiftMs } }];
+}
 
 interface Case {
   /** What time it is, by the service. */
@@ -93,7 +95,7 @@ interface Case {
   /** What every answer says of the time. */
   readonly date?: Omit<Extract<Fault, { kind: 'date' }>, 'kind'>;
   /** Instead of it, what some answers say. */
-  readonly rules?: readonly FaultRule[];
+  readonly rules?: readonly Rule[];
   readonly job?: SqlJob;
   readonly options?: RunOptions;
   readonly clockRule?: 'source';
@@ -119,11 +121,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   const before = proxy.requests;
   const counted = rules.map((rule) => ({
     ...rule,
-    on: (request: Parameters<Extract<FaultRule['on'], (...given: never) => boolean>>[0]) => {
-      const number = request.number - before;
-      if (typeof rule.on === 'number') return rule.on === number;
-      return typeof rule.on === 'function' && rule.on({ ...request, number });
-    },
+    on: (request: SeenRequest) => rule.on({ ...request, number: request.number - before }),
   }));
   proxy.follow([note, ...counted, ...(date ? [{ on: () => true, fault: { kind: 'date', ...date } } as const] : [])]);
   const clock: Clock = { now: () => Date.now() + stepMs, elapsed: () => performance.now(), sleep: async () => {} };
@@ -168,11 +166,15 @@ describe('clocks that agree', () => {
     expect(checked).toMatchObject(WHOLE);
     await rm(join(folder, 'out'), { recursive: true });
     const trusting = await runUnder({ asOf: EVENING, clockRule: 'source' });
-    expect(checked.requests).toBe(trusting.requests + 0);
+    expect(checked.requests).toBe(trusting.requests);
   });
 
-  it('are a minute apart, and it is no conflict', async () => {
-    expect(await runUnder({ asOf: EVENING, ownMs: MINUTE, date: { shiftMs: -20_000 } })).toMatchObject(WHOLE);
+  it.each<[string, Omit<Case, 'asOf'>]>([
+    ['are a minute apart', { ownMs: MINUTE, date: { shiftMs: -20_000 } }],
+    ['are told by a cache that says how old its answers are', { date: { shiftMs: -HOUR, ageSeconds: 3600 } }],
+    ['are odd in the second answer alone', { rules: shiftDate(-DAY, (number) => number === 2) }],
+  ])('%s, and it is no conflict', async (_, given) => {
+    expect(await runUnder({ asOf: EVENING, ...given })).toMatchObject(WHOLE);
   });
 });
 
@@ -191,48 +193,30 @@ describe("the source's clock", () => {
     expect(run.reasons).toContain(run.conflict?.split('(')[0] ?? 'nothing');
   });
 
-  it.each([
-    { name: 'ahead', shiftMs: 400 * DAY },
-    { name: 'behind', shiftMs: -400 * DAY },
-  ])('is 400 days $name: nothing is sealed, and nothing is called expired', async ({ shiftMs }) => {
-    const run = await runUnder({ asOf: EVENING, date: { shiftMs } });
+  it.each([400, -400])('is off by %i days: nothing is sealed, and nothing is called expired', async (days) => {
+    const run = await runUnder({ asOf: EVENING, date: { shiftMs: days * DAY } });
     expect(run).toMatchObject({ kind: 'incomplete', sealed: [] });
     expect(run.held).toEqual(expect.arrayContaining([YESTERDAY, TODAY]));
     expect(Object.values(run.result.conditions)).not.toContain('expired');
     expect(await runUnder({ asOf: EVENING })).toMatchObject(WHOLE);
   });
 
-  it.each([
-    { name: 'is not sent', date: { text: null } },
-    { name: 'is no date', date: { text: 'yesterday, about noon' } },
-  ])('$name: this clock and the rows decide', async ({ date }) => {
+  it.each([null, 'yesterday, about noon'])('is sent as %j: this clock and the rows decide', async (text) => {
+    const date = { text };
     expect(await runUnder({ asOf: EVENING, date })).toMatchObject(WHOLE);
     await rm(join(folder, 'out'), { recursive: true });
     const fast = await runUnder({ asOf: NOON, date, ownMs: 5 * HOUR });
     expect(fast).toMatchObject({ kind: 'incomplete', held: [TODAY], sealed: [OLDEST, YESTERDAY] });
   });
 
-  it('comes from a cache that says how old its answers are', async () => {
-    expect(await runUnder({ asOf: EVENING, date: { shiftMs: -HOUR, ageSeconds: 3600 } })).toMatchObject(WHOLE);
-  });
-
-  it.each([2])('is odd in answer %i alone, and nothing changes', async (on) => {
-    const rules: readonly FaultRule[] = [{ on, fault: { kind: 'date', shiftMs: -DAY } }];
-    expect(await runUnder({ asOf: EVENING, rules })).toMatchObject(WHOLE);
-  });
-
   it('jumps forward in the middle of a run, and the session that goes on is not sealed', async () => {
-    const rules: readonly FaultRule[] = [
-      { on: ({ number }) => number > 2, fault: { kind: 'date', shiftMs: 5 * HOUR } },
-    ];
-    const run = await runUnder({ asOf: NOON, rules });
+    const run = await runUnder({ asOf: NOON, rules: shiftDate(5 * HOUR, (number) => number > 2) });
     expect(run.sealed).toEqual([OLDEST, YESTERDAY]);
     expect(run.conflict).toContain('ahead of');
   });
 
   it('jumps back in the middle of a run, and what it puts in doubt is held back with its rows staged', async () => {
-    const rules: readonly FaultRule[] = [{ on: ({ number }) => number > 2, fault: { kind: 'date', shiftMs: -DAY } }];
-    const run = await runUnder({ asOf: EVENING, rules });
+    const run = await runUnder({ asOf: EVENING, rules: shiftDate(-DAY, (number) => number > 2) });
     expect(run).toMatchObject({ kind: 'incomplete', held: [TODAY] });
     expect(await runUnder({ asOf: EVENING })).toMatchObject(WHOLE);
   });
@@ -260,8 +244,8 @@ describe("this machine's clock", () => {
     expect(run.conflict).toContain('400 d ahead of');
   });
 
-  it.each([4])('jumps back 400 days with request %i: what is not sealed by then is told', async (at) => {
-    const run = await runUnder({ asOf: EVENING, step: (request) => (request === at ? -400 * DAY : 0) });
+  it('jumps back 400 days with the fourth request: what is not sealed by then is told', async () => {
+    const run = await runUnder({ asOf: EVENING, step: (request) => (request === 4 ? -400 * DAY : 0) });
     expect(run.kind).toBe('incomplete');
     expect([...new Set([...run.sealed, ...run.held])].sort()).toEqual(expect.arrayContaining(WHOLE.sealed));
     expect(run.conflict).toContain('400 d');
@@ -279,10 +263,7 @@ describe('both clocks are wrong together', () => {
     parseSqlJob('job.yaml', `name: trades\nsource:\n  api: historical\n${source}\ndrop: {to: out, dataset: trades}\n`);
   const JOBS = [
     ['single trades', TRADES],
-    [
-      'SQL of a job',
-      sqlOf('  sql: SELECT id, date, time, symbol, premium FROM RawOptionTrades WHERE {window} AND size >= 1'),
-    ],
+    ['SQL of a job', sqlOf('  sql: SELECT id, date, time, symbol FROM RawOptionTrades WHERE {window} AND size >= 1')],
     ['a condition', sqlOf('  where: size >= 10')],
     [
       'groups of an hour',

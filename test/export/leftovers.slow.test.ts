@@ -3,17 +3,15 @@
  * dates whose object is gone. The workers that left it are real, and so is the damage: objects are removed and written
  * over from outside. Decisions that can be finished are in `test/ledger/publish.slow.test.ts`.
  */
-import { mkdir, mkdtemp, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { listCauses } from '../../src/alert/alerts.ts';
 import { describeCause } from '../../src/alert/cause-table.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { readStatus } from '../../src/cli/status/read.ts';
 import { hashFile } from '../../src/core/atomic-file.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { type RunOptions, runExport } from '../../src/export/export.ts';
 import { readStoredDates } from '../../src/export/select-dates.ts';
 import type { SqlJob } from '../../src/job/job.ts';
@@ -42,13 +40,14 @@ import { judgeRun, type RunResult } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createAlertJob, createRunFacts } from '../support/alerts.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { at, Died, dieAt, faultStore, wait } from '../support/fault-store.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createDraft, parseManifest } from '../support/manifest.ts';
 import { createRun } from '../support/run.ts';
 import { listKeys, readText } from '../support/store-keys.ts';
-import { createJob, createTrade, DATE } from '../support/trades.ts';
+import { createJob, createTrade, createTrades, DATE } from '../support/trades.ts';
 
 const ROWS = 60;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -57,37 +56,29 @@ const OTHER = '2026-11-18';
 const EXPIRED = '2026-11-03';
 const job = createJob();
 
+const { folder: makeFolder, keep } = useCleanups();
 let folder: string;
 let root: string;
-let engine: Engine;
+const engine = await keep(openEmbeddedEngine());
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');
 let source: EngineSource;
 let kept: KeptLog;
 
 beforeAll(async () => {
-  engine = await openEmbeddedEngine();
   await createTradesTable(engine);
   for (const date of [DATE, OTHER]) {
-    const rows = Array.from({ length: ROWS }, (_, k) => createTrade(k));
-    await insertTrades(
-      engine,
-      rows.map((row) => ({ ...row, date, time: String(row['time']).replace(DATE, date) })),
-    );
+    const rows = createTrades(ROWS).map((row) => ({ ...row, date, time: String(row['time']).replace(DATE, date) }));
+    await insertTrades(engine, rows);
   }
 });
-afterAll(async () => await engine.close());
-
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-leftovers-'));
+  folder = await makeFolder();
   root = join(folder, 'store');
   store = await openDirectoryStore(root);
   for (const date of [DATE, OTHER]) await discardStages(engine, date);
 });
-afterEach(async () => {
-  await store.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(async () => await store.close());
 
 async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = job): Promise<RunResult> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
@@ -106,12 +97,22 @@ async function leaveDecision(date: string, bytes: string, supersedes?: Manifest)
   await writeFile(path, bytes);
   const dying = faultStore(store, dieAt(/^copy /));
   await expect(
-    publishDrop(new Ledger(dying, 'trades'), { drop: path }, createDraft({ date }), {
-      supersedes,
-    }),
+    publishDrop(new Ledger(dying, 'trades'), { drop: path }, createDraft({ date }), { supersedes }),
   ).rejects.toThrow(Died);
   const key = sealingDecisionKey('trades', date, (supersedes?.revision ?? 0) + 1);
   return parseManifest((await store.get(key)) ?? Buffer.from(''));
+}
+
+/** The bytes of a manifest with some members otherwise, signed as a worker would. */
+function resign({ manifest_hash: _, ...draft }: Manifest, changes: Partial<Manifest>): Uint8Array {
+  return formatManifest(signManifest({ ...draft, ...changes }));
+}
+
+/** What is sealed of a date; nothing is not expected. */
+async function readSealed(date = DATE): Promise<Manifest> {
+  const manifest = await ledger().manifest(date);
+  if (manifest === undefined) throw new TypeError(`${date} is not sealed`);
+  return manifest;
 }
 
 /** The objects of a revision that is being sealed, but for its decision. */
@@ -129,51 +130,23 @@ async function verify(date: string): Promise<readonly string[]> {
 }
 
 describe('a decision that cannot be carried out', () => {
+  /** For each of its files. */
+  const eachFile = (damage: (path: string) => Promise<void>) => async () => {
+    for (const key of await filesOf(DATE)) await damage(join(root, key));
+  };
+  const write = async (bytes: string | Uint8Array) =>
+    await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), bytes);
   const damages: readonly (readonly [string, (decided: Manifest) => Promise<void>])[] = [
-    [
-      'whose file is gone',
-      async () => {
-        for (const key of await filesOf(DATE)) await rm(join(root, key));
-      },
-    ],
-    [
-      'whose file has other bytes of the same length',
-      async () => {
-        for (const key of await filesOf(DATE)) await writeFile(join(root, key), 'THEIR BYTES');
-      },
-    ],
-    [
-      'whose file was cut short',
-      async () => {
-        for (const key of await filesOf(DATE)) await truncate(join(root, key), 4);
-      },
-    ],
-    [
-      'that is no JSON',
-      async () => await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), '{"manifest_version": 2, "da'),
-    ],
-    [
-      'that was edited',
-      async (decided) => {
-        const edited = formatManifest({ ...decided, rows: 1_000_000 });
-        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), edited);
-      },
-    ],
+    ['whose file is gone', eachFile(async (path) => await rm(path))],
+    ['whose file has other bytes of the same length', eachFile(async (path) => await writeFile(path, 'THEIR BYTES'))],
+    ['whose file was cut short', eachFile(async (path) => await truncate(path, 4))],
+    ['that is no JSON', async () => await write('{"manifest_version": 2, "da')],
+    ['that was edited', async (decided) => await write(formatManifest({ ...decided, rows: 1_000_000 }))],
     [
       'of a version that has another shape',
-      async () => {
-        const later = JSON.stringify({ manifest_version: 99, parts: [] });
-        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), later);
-      },
+      async () => await write(JSON.stringify({ manifest_version: 99, parts: [] })),
     ],
-    [
-      'of another dataset',
-      async (decided) => {
-        const { manifest_hash: _, ...draft } = decided;
-        const foreign = formatManifest(signManifest({ ...draft, dataset: 'quotes' }));
-        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), foreign);
-      },
-    ],
+    ['of another dataset', async (decided) => await write(resign(decided, { dataset: 'quotes' }))],
   ];
 
   it.each(damages)('%s is set aside, its date is exported again, and the others go on', async (_, damage) => {
@@ -220,29 +193,22 @@ describe('a decision that cannot be carried out', () => {
     const [file = ''] = await filesOf(DATE);
     await store.copy(file, dropKey('trades', DATE));
     await store.remove(file);
-    await run({ range: { from: OTHER, to: OTHER } });
+    expect(statuses(await run())).toEqual([[OTHER, 'sealed', 1]]);
     expect(await ledger().manifest(DATE)).toEqual(decided);
     expect(await readText(store, dropKey('trades', DATE))).toBe('their bytes');
   });
 
-  it('for a restatement leaves the sealed revision as it is, and the date is compared with the source again', async () => {
+  it.each([
+    ['leaves the sealed revision as it is, and the date is compared with the source again', false],
+    ['that had begun to replace the object puts the sealed one back', true],
+  ])('for a restatement %s', async (_, hasBegun) => {
     await run();
-    const sealed = await ledger().manifest(DATE);
+    const sealed = await readSealed();
     await leaveDecision(DATE, 'their bytes', sealed);
+    if (hasBegun) await writeFile(join(root, dropKey('trades', DATE)), 'their');
     for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
     expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
-    expect(await ledger().manifest(DATE)).toEqual(sealed);
-    expect(await verify(DATE)).toEqual([]);
-  });
-
-  it('for a restatement that had begun to replace the object puts the sealed one back', async () => {
-    await run();
-    const sealed = await ledger().manifest(DATE);
-    await leaveDecision(DATE, 'their bytes', sealed);
-    await writeFile(join(root, dropKey('trades', DATE)), 'their');
-    for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
-    expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
-    expect(await ledger().manifest(DATE)).toEqual(sealed);
+    expect(await readSealed()).toEqual(sealed);
     expect(await verify(DATE)).toEqual([]);
   });
 
@@ -253,11 +219,7 @@ describe('a decision that cannot be carried out', () => {
     // Above the first one, which the history has.
     expect(statuses(await run())).toEqual([[DATE, 'sealed', 2]]);
     expect(statuses(await run())).toEqual([]);
-    expect(await ledger().manifest(DATE)).toMatchObject({
-      revision: 2,
-      rows: ROWS,
-      supersedes: null,
-    });
+    expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, rows: ROWS, supersedes: null });
     expect(await verify(DATE)).toEqual([]);
   });
 
@@ -300,30 +262,31 @@ it('a damaged manifest in the history is written again when its revision is repl
   expect(parseManifest(history ?? Buffer.from(''))).toEqual(first);
 });
 
-describe('a sealed date whose object', () => {
-  const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
-    ['is gone', async (path) => await rm(path)],
-    ['has another size', async (path) => await truncate(path, 100)],
-  ];
+const FILE_DAMAGES: readonly (readonly [string, (path: string) => Promise<void>])[] = [
+  ['is gone', async (path) => await rm(path)],
+  ['has another size', async (path) => await truncate(path, 100)],
+];
 
-  it.each(damages)('%s is exported again while the source has it whole, and verifies afterwards', async (_, damage) => {
-    await run();
-    await damage(join(root, dropKey('trades', DATE)));
-    const result = await run();
-    expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
-    expect(result).toMatchObject({ damaged: {}, gaps: [], lost: [] });
-    expect(judgeRun(result)).toBeUndefined();
-    expect(logged('drop-damaged')).toEqual([expect.objectContaining({ level: 50, date: DATE })]);
-    expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, changes: null });
-    expect(await verify(DATE)).toEqual([]);
-    expect(statuses(await run())).toEqual([]);
-  });
+describe('a sealed date whose object', () => {
+  it.each(FILE_DAMAGES)(
+    '%s is exported again while the source has it whole, and verifies afterwards',
+    async (_, damage) => {
+      await run();
+      await damage(join(root, dropKey('trades', DATE)));
+      const result = await run();
+      expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
+      expect(result).toMatchObject({ damaged: {}, gaps: [], lost: [] });
+      expect(judgeRun(result)).toBeUndefined();
+      expect(logged('drop-damaged')).toEqual([expect.objectContaining({ level: 50, date: DATE })]);
+      expect(await ledger().manifest(DATE)).toMatchObject({ revision: 2, changes: null });
+      expect(await verify(DATE)).toEqual([]);
+      expect(statuses(await run())).toEqual([]);
+    },
+  );
 
   it('is gone is told by every run and by status when the source has it no more, and never called available', async () => {
     await run();
-    const manifest = await ledger().manifest(DATE);
-    const { manifest_hash: _, ...draft } = manifest as Manifest; // It was sealed above.
-    const expired = formatManifest(signManifest({ ...draft, date: EXPIRED }));
+    const expired = resign(await readSealed(), { date: EXPIRED });
     await store.put(manifestKey('trades', EXPIRED), { bytes: expired });
     for (const time of ['first', 'again']) {
       const result = await run();
@@ -389,12 +352,7 @@ describe('a sealed date whose object', () => {
 describe('a sealed date whose summary', () => {
   const summaryPath = (date: string) => join(root, recordsPrefix('trades', date), SUMMARY_FILENAME);
 
-  const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
-    ['is gone', async (path) => await rm(path)],
-    ['has another size', async (path) => await truncate(path, 100)],
-  ];
-
-  it.each(damages)(
+  it.each(FILE_DAMAGES)(
     '%s has it rebuilt from the drop by the next run, byte for byte, without a request',
     async (_, damage) => {
       await run();
@@ -427,12 +385,10 @@ describe('a sealed date whose summary', () => {
 
   /** A date that has left the lookback, sealed as `DATE` was. */
   async function sealExpired(expired = EXPIRED): Promise<void> {
-    const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
-    for (const { filename } of draft.files)
+    const sealed = await readSealed();
+    for (const { filename } of sealed.files)
       await store.copy(fileKey('trades', DATE, filename), fileKey('trades', expired, filename));
-    await store.put(manifestKey('trades', expired), {
-      bytes: formatManifest(signManifest({ ...draft, date: expired })),
-    });
+    await store.put(manifestKey('trades', expired), { bytes: resign(sealed, { date: expired }) });
   }
 
   it('is gone has it rebuilt also where the source has the date no more', async () => {
@@ -465,11 +421,10 @@ describe('a sealed date whose summary', () => {
 
   it('was of another version of the engine is sealed with its drop as the next revision', async () => {
     await run();
-    const { manifest_hash: _, ...draft } = (await ledger().manifest(DATE)) as Manifest; // It was sealed.
-    const [drop, ...others] = draft.files;
+    const sealed = await readSealed();
+    const [drop, ...others] = sealed.files;
     const older = others.map((file) => ({ ...file, hash: `sha256:${'0'.repeat(64)}` }));
-    const sealed = signManifest({ ...draft, files: [drop, ...older] });
-    await store.put(manifestKey('trades', DATE), { bytes: formatManifest(sealed) });
+    await store.put(manifestKey('trades', DATE), { bytes: resign(sealed, { files: [drop, ...older] }) });
     await rm(summaryPath(DATE));
     const result = await run();
     expect(statuses(result)).toEqual([]);
@@ -477,7 +432,7 @@ describe('a sealed date whose summary', () => {
     expect(logged('summary-rebuilt')).toEqual([expect.objectContaining({ date: DATE, how: 'resealed' })]);
     expect(await ledger().manifest(DATE)).toMatchObject({
       ...{ revision: 2, supersedes: 1, changes: null, rows: ROWS, condition: 'available' },
-      files: draft.files,
+      files: sealed.files,
     });
     expect(await verify(DATE)).toEqual([]);
     await run();
@@ -520,18 +475,16 @@ it('a quarantine that is gone has its date exported again, and comes back with t
 /** A minute more than a day ago, in seconds. */
 const OLD = NOW / 1000 - 86_400 - 60;
 
-describe('files under _flowdrop/sealing/ that no decision names', () => {
-  it('are removed a day after they were written, and not before', async () => {
-    const place = join(root, sealingPrefix('trades', EXPIRED, 1));
-    await mkdir(place, { recursive: true });
-    for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
-    await utimes(join(place, '0a.parquet'), OLD, OLD);
-    await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
-    expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 files of')]);
-    await run();
-    expect(await readdir(place)).toEqual(['0b.parquet']);
-    expect(logged('leftovers-removed')).toHaveLength(1);
-  });
+it('files under _flowdrop/sealing/ that no decision names are removed a day after they were written, and not before', async () => {
+  const place = join(root, sealingPrefix('trades', EXPIRED, 1));
+  await mkdir(place, { recursive: true });
+  for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
+  await utimes(join(place, '0a.parquet'), OLD, OLD);
+  await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
+  expect(await listLeftovers(ledger())).toEqual([expect.stringContaining('2 files of')]);
+  await run();
+  expect(await readdir(place)).toEqual(['0b.parquet']);
+  expect(logged('leftovers-removed')).toHaveLength(1);
 });
 
 describe('local files of workers that were killed', () => {

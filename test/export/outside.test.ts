@@ -1,14 +1,11 @@
-import { beforeEach, describe, expect, it } from 'vitest';
-import type { Engine } from '../../src/engine/engine.ts';
+import { describe, expect, it } from 'vitest';
 import { probeDates, probeRows } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
-import type { ApiLimits } from '../../src/state/limits.ts';
-import { useDateSource } from '../support/date-source.ts';
-import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
-import { parseSqlJob } from '../support/jobs.ts';
+import { createFlowJob, expectSameGroups, useDateSource } from '../support/date-source.ts';
+import { createEngineSource, type EngineSource, fillTrades, insertTrades } from '../support/engine-source.ts';
 import { openSql } from '../support/run.ts';
-import { createJob, createTrade, DATE } from '../support/trades.ts';
+import { createJob, createTrade, createTrades, DATE } from '../support/trades.ts';
 
 const ROWS = 1_200;
 const LIMIT = 100;
@@ -18,21 +15,11 @@ const job = createJob();
 const OUTSIDE = ['2026-11-18 23:59:59', '2026-11-18 14:00:00', '2026-11-20 00:00:00', '2026-11-21 09:30:00'];
 const ENDS = [`${DATE} 00:00:00`, `${DATE} 23:59:59`];
 
-const table = useDateSource(NOW);
-let engine: Engine;
-let limits: ApiLimits;
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
-beforeEach(async () => {
-  ({ engine, limits } = table);
-});
-
-const sourceOf = (scanLimit?: number): EngineSource =>
-  createEngineSource(engine, {
-    rowLimit: LIMIT,
-    meta: true,
-    nowMs: NOW,
-    ...(scanLimit === undefined ? {} : { scanLimit }),
-  });
+const sourceOf = (scanLimit = Number.MAX_SAFE_INTEGER): EngineSource =>
+  createEngineSource(engine, { rowLimit: LIMIT, meta: true, nowMs: NOW, scanLimit });
 
 /** A date with rows at its ends and outside of them, and rows of the dates beside it. */
 async function createDate(order: 'time' | 'symbol' | 'clock', outside: readonly string[] = OUTSIDE): Promise<number> {
@@ -40,12 +27,9 @@ async function createDate(order: 'time' | 'symbol' | 'clock', outside: readonly 
     [0, 1, 2].map((k) => createTrade(k, { id: `odd-${at}-${k}`, time, symbol: k === 0 ? 'AAA' : 'SYM7' })),
   );
   const others = ['2026-11-18', '2026-11-20'].flatMap((date) =>
-    Array.from({ length: 300 }, (_, k) =>
-      createTrade(k, { id: `${date}-${k}`, date, time: `${date} 1${k % 6}:00:0${k % 10}` }),
-    ),
+    createTrades(300, (k) => ({ id: `${date}-${k}`, date, time: `${date} 1${k % 6}:00:0${k % 10}` })),
   );
-  await createTradesTable(engine, order);
-  await insertTrades(engine, [...Array.from({ length: ROWS }, (_, k) => createTrade(k)), ...odd, ...others]);
+  await fillTrades(engine, [...createTrades(ROWS), ...odd, ...others], order);
   return ROWS + odd.length;
 }
 
@@ -57,11 +41,11 @@ const ofDate = `RawOptionTrades WHERE date = '${DATE}'`;
 
 describe('rows whose time is of another date than their date', () => {
   it.each([
-    { order: 'time', scanLimit: undefined },
-    { order: 'time', scanLimit: 500 },
-    { order: 'symbol', scanLimit: undefined },
-    { order: 'symbol', scanLimit: 500 },
-  ] as const)('come home with a table ordered by $order, scan limit $scanLimit', async ({ order, scanLimit }) => {
+    ['time', undefined],
+    ['time', 500],
+    ['symbol', undefined],
+    ['symbol', 500],
+  ] as const)('come home with a table ordered by %s, scan limit %s', async (order, scanLimit) => {
     const rows = await createDate(order);
     const source = sourceOf(scanLimit);
     const stage = await complete(source);
@@ -79,13 +63,11 @@ describe('rows whose time is of another date than their date', () => {
 
   it('are cut like others where they alone exceed a page', async () => {
     await createDate('time');
-    const early = Array.from({ length: 250 }, (_, k) =>
-      createTrade(k, { id: `early-${k}`, time: '2026-11-18 20:00:00' }),
-    );
-    const late = Array.from({ length: 250 }, (_, k) =>
-      createTrade(k, { id: `late-${k}`, time: '2026-11-20 04:00:00' }),
-    );
-    await insertTrades(engine, [...early, ...late]);
+    for (const time of ['2026-11-18 20:00:00', '2026-11-20 04:00:00'])
+      await insertTrades(
+        engine,
+        createTrades(250, (k) => ({ id: `${time}-${k}`, time })),
+      );
     const stage = await complete(sourceOf());
     expect(await idsOf(stage.table)).toEqual(await idsOf(ofDate));
   });
@@ -99,25 +81,16 @@ describe('rows whose time is of another date than their date', () => {
 
   it('are in the groups of an aggregating job', async () => {
     await createDate('time');
-    const sql =
-      'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
-    const flow = parseSqlJob(
-      'flow.yaml',
-      `name: flow\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: minute\n  time: minute\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-    );
-    const stage = await complete(sourceOf(), flow);
-    const read = (from: string) => engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
-    expect(await read(stage.table)).toEqual(await read(`(${sql.replace('{window}', `date = '${DATE}'`)})`));
+    const stage = await complete(sourceOf(), createFlowJob());
+    await expectSameGroups(engine, stage, `date = '${DATE}'`);
   });
 
   it('are left out, and all others come home, where a server finds rows by nothing but their time', async () => {
     const rows = await createDate('clock');
     // More before and after the date than may be read at once.
     for (const date of ['2026-11-17', '2026-11-23']) {
-      const beside = Array.from({ length: 900 }, (_, k) =>
-        createTrade(k, { id: `${date}-${k}`, date, time: `${date} 12:00:00` }),
-      );
-      await insertTrades(engine, beside);
+      const beside = (k: number) => ({ id: `${date}-${k}`, date, time: `${date} 12:00:00` });
+      await insertTrades(engine, createTrades(900, beside));
     }
     const stage = await complete(sourceOf(700));
     const inside = `${ofDate} AND startsWith(time, '${DATE}')`;

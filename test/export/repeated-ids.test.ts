@@ -2,12 +2,9 @@
  * Rows that share an id, from the source to the drop: what is a version of a trade and what is another trade, and where a
  * date fails. Of a ClickHouse server's own table: `test/flow/clickhouse-table.slow.test.ts`.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { openDates, runExport } from '../../src/export/export.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
@@ -16,45 +13,39 @@ import { discardStages } from '../../src/stage/stage-table.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { createEngineSource, createTradesTable, insertTrades } from '../support/engine-source.ts';
+import { createEngineSource, fillTrades } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createKeptLog, type KeptLog } from '../support/log.ts';
 import { createRun } from '../support/run.ts';
-import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
+import { createTrade, createTrades, DATE, type TradeRow } from '../support/trades.ts';
 
 const ROWS = 600;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
-const DAY = Array.from({ length: ROWS }, (_, k) => createTrade(k));
+const DAY = createTrades(ROWS);
 const idOf = (k: number) => String(createTrade(k)['id']);
 const job = parseSqlJob(
   'job.yaml',
   'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\nchecks: [{check: unique-id, on_failure: warn}]\n',
 );
 
+const { folder: makeFolder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 let folder: string;
-let engine: Engine;
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');
 let kept: KeptLog;
 
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-afterAll(async () => await engine.close());
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-ids-'));
+  folder = await makeFolder();
   store = await openDirectoryStore(join(folder, 'store'));
   await discardStages(engine, DATE);
 });
-afterEach(async () => {
-  await store.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(async () => await store.close());
 
 async function run(rows: readonly TradeRow[]): Promise<RunResult> {
-  await createTradesTable(engine);
-  await insertTrades(engine, rows);
+  await fillTrades(engine, rows);
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
   const context = await createRun({ job, engine, store, source, folder, log: kept.log });
@@ -148,11 +139,7 @@ describe('a day whose rows', () => {
     const same = others.map((other) => createTrade(5, { ...plain, ...other }));
     await run([...DAY.filter((_, k) => k !== 5), createTrade(5, plain), ...same]);
     // But for the price, each is another contract.
-    expect(await ledger().manifest(DATE)).toMatchObject({
-      rows: ROWS + 3,
-      duplicates: 1,
-      ids: ROWS,
-    });
+    expect(await ledger().manifest(DATE)).toMatchObject({ rows: ROWS + 3, duplicates: 1, ids: ROWS });
     expect(await verifyDeep()).toEqual([]);
   });
 

@@ -1,34 +1,29 @@
 /**
- * A date from its stage to the store, on a real engine: what the manifest and the file say, checks,
- * restatement, the summary, and dates that can only be sealed degraded. Publishing itself is in `test/ledger/publish.slow.test.ts`.
+ * A date from its stage to the store, on a real engine: what the manifest and the file say, checks and restatement.
+ * Publishing itself is in `test/ledger/publish.slow.test.ts`, restatement by an audit in `audits/source-audit.slow.test.ts`.
  */
-import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
 import { pino } from 'pino';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import type { SealResult } from '../../src/export/restate.ts';
 import { sealDegraded } from '../../src/export/run-job.ts';
 import { createDropFile, type SealableRows, sealRows } from '../../src/export/seal-rows.ts';
 import { describeSent } from '../../src/export/trades/fetched-date.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { dropKey, fieldsPrefix, historyKey, manifestKey } from '../../src/ledger/layout.ts';
+import { dropKey, fieldsPrefix } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import { hashManifest } from '../../src/ledger/manifest.ts';
-import { auditDrop } from '../../src/seal/audit.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { discardStages, listStages } from '../../src/stage/stage-table.ts';
-import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
-import { createExportRun, createRun, openSql } from '../support/run.ts';
-import { listKeys, readText } from '../support/store-keys.ts';
+import { createRun } from '../support/run.ts';
+import { listKeys } from '../support/store-keys.ts';
 import { createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -42,25 +37,21 @@ const trade = (k: number, changes: TradeRow = {}): TradeRow => {
 };
 const DAY = Array.from({ length: ROWS }, (_, k) => trade(k));
 
+const { folder: makeFolder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 let folder: string;
-let engine: Engine;
 let store: Store;
 const ledger = () => new Ledger(store, 'trades');
 const warned: Record<string, unknown>[] = [];
 const log = pino({ level: 'warn' }, { write: (line: string) => void warned.push(JSON.parse(line)) });
 
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-run-seal-'));
-  engine = await openEmbeddedEngine({ path: join(folder, 'engine') });
-});
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
 beforeEach(async () => {
+  folder = await makeFolder();
+  store = await openDirectoryStore(join(folder, 'store'));
   warned.length = 0;
   await discardStages(engine, DATE);
 });
+afterEach(async () => await store.close());
 
 function createJob(extra = ''): SqlJob {
   return parseSqlJob(
@@ -79,9 +70,8 @@ async function seal(
   rows: readonly TradeRow[],
   changes: Partial<SealableRows> = {},
   job = createJob(),
-  nowMs = NOW + 60_000,
 ): Promise<SealResult> {
-  const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
+  const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs: NOW + 60_000 });
   const stage = await stageRows(job, rows);
   const ids = new Set(rows.map(({ id }) => id)).size;
   const run = { ...(await createRun({ job, engine, store, source, folder, log })), version: '1.2.3' };
@@ -95,11 +85,6 @@ async function seal(
 }
 
 describe('a sealed date', () => {
-  beforeEach(async () => {
-    store = await openDirectoryStore(join(folder, `store-${randomUUID()}`));
-  });
-  afterEach(async () => await store.close());
-
   it('has a manifest that says what was made, of what, and signs itself', async () => {
     const { manifest, status } = await seal(DAY);
     expect(status).toBe('sealed');
@@ -129,32 +114,6 @@ describe('a sealed date', () => {
     expect(JSON.stringify([...pairs])).not.toMatch(/secret-folder|ops@example/);
   });
 
-  it('stays as it is, to the byte, when a restatement brings the same rows', async () => {
-    await seal(DAY);
-    const before = await readText(store, manifestKey('trades', DATE));
-    const keys = await listKeys(store);
-    const again = await seal([...DAY].reverse(), { restate: true }, createJob(), NOW + 3_600_000);
-    expect(again).toMatchObject({ status: 'unchanged', manifest: { revision: 1 } });
-    expect(await readText(store, manifestKey('trades', DATE))).toBe(before);
-    expect(await listKeys(store)).toEqual(keys);
-    expect(await listStages(engine)).toEqual([]);
-  });
-
-  it('is restated when rows differ, says which, and keeps what it was', async () => {
-    const first = await seal(DAY);
-    const object = await readText(store, dropKey('trades', DATE));
-    const rows = [...DAY.slice(3), trade(ROWS), trade(3, { price: 0.01 }), trade(4, { iv: null })];
-    const restated = [...new Map(rows.map((row) => [row['id'], row])).values()];
-    const second = await seal(restated, { restate: true });
-    const changes = { added: 1, removed: 3, altered: 2, columns_added: [], columns_removed: [] };
-    expect(second).toMatchObject({ status: 'sealed', changes });
-    expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1, rows: ROWS - 2, changes });
-    expect(await ledger().manifest(DATE)).toEqual(second.manifest);
-    const kept = JSON.parse((await readText(store, historyKey('trades', DATE, 1, 'manifest.json'))) ?? '');
-    expect(kept).toEqual(first.manifest);
-    expect(await readText(store, historyKey('trades', DATE, 1, 'trades.parquet'))).toBe(object);
-  });
-
   it('is restated when its good rows are the same and other rows are bad', async () => {
     const job = createJob('rows: {max: 0.1}\n');
     const withBad = (count: number) => [
@@ -169,13 +128,6 @@ describe('a sealed date', () => {
       manifest: { revision: 2, rows: ROWS, quarantine: { rows: 3 } },
     });
     expect((await seal(withBad(3), { restate: true }, job)).status).toBe('unchanged');
-  });
-
-  it('is restated without a count of changes when its object is damaged', async () => {
-    await seal(DAY);
-    await store.put(dropKey('trades', DATE), { bytes: Buffer.from('PAR1') });
-    const second = await seal(DAY, { restate: true });
-    expect(second).toMatchObject({ status: 'sealed', changes: null, manifest: { revision: 2, changes: null } });
   });
 
   it('that was degraded is restated by a complete export, also of the same rows', async () => {
@@ -225,32 +177,22 @@ describe('a sealed date', () => {
     ];
 
     it.each(CASES)(
-      'of %s that fails is not published, and what is staged is kept',
-      async (_name, check, rows, says) => {
+      'of %s that fails is published with what was found where it only warns, and else not',
+      async (name, check, rows, says) => {
         const sealing = seal(rows, {}, createJob(`checks: [${check}]`));
         await expect(sealing).rejects.toMatchObject({ code: 'CHECK_FAILED', message: expect.stringMatching(says) });
         await expect(sealing).rejects.toMatchObject({ hint: expect.stringContaining('trades.yaml') });
-        // Columns keep their ids, whatever becomes of the date.
+        // Columns keep their ids, whatever becomes of the date, and what is staged stays.
         expect(await listKeys(store)).toEqual([`${fieldsPrefix('trades')}1.json`]);
         expect(await listStages(engine)).toEqual([DATE]);
+        warned.length = 0;
+        const { manifest } = await seal(rows, {}, createJob(`checks: [${check.replace('}', ', on_failure: warn}')}]`));
+        const failed = { check: name.split(' ')[0], on_failure: 'warn', passed: false };
+        expect(manifest.checks).toEqual([expect.objectContaining(failed)]);
+        const told = warned.filter((record) => record['event'] === 'check-failed');
+        expect(told).toEqual([expect.objectContaining({ reason: expect.stringMatching(says) })]);
       },
     );
-
-    it.each(CASES)('of %s that only warns is published, with what was found', async (name, check, rows, says) => {
-      const { manifest } = await seal(rows, {}, createJob(`checks: [${check.replace('}', ', on_failure: warn}')}]`));
-      expect(manifest.checks).toEqual([
-        expect.objectContaining({ check: name.split(' ')[0], on_failure: 'warn', passed: false }),
-      ]);
-      const failed = warned.filter((record) => record['event'] === 'check-failed');
-      expect(failed).toEqual([expect.objectContaining({ reason: expect.stringMatching(says) })]);
-    });
-
-    it('of unique-id that a correction does not break: the newer version stands, and the manifest counts the other', async () => {
-      const newer = trade(9, { updated_timestamp: String(Number(trade(9)['updated_timestamp']) + 1) });
-      const { manifest } = await seal([...DAY, newer], {}, createJob('checks: [{check: unique-id}]'));
-      expect(manifest).toMatchObject({ rows: ROWS, source_rows: ROWS + 1, duplicates: 1 });
-      expect(manifest.checks).toMatchObject([{ check: 'unique-id', passed: true, found: 0 }]);
-    });
 
     it('of unique-id breaks by a newer id where the job does not export when rows were made', async () => {
       const job = parseSqlJob(
@@ -260,15 +202,6 @@ describe('a sealed date', () => {
       const narrow = ({ id, date, symbol, time, price }: TradeRow) => ({ id, date, symbol, time, price });
       const rows = [...DAY, trade(9, { price: 1 })].map(narrow);
       await expect(seal(rows, {}, job)).rejects.toMatchObject({ code: 'CHECK_FAILED' });
-    });
-
-    it('of unique-id that only warned is found right by an audit, which has the file alone', async () => {
-      const job = createJob('checks: [{check: unique-id, on_failure: warn}]');
-      const { manifest } = await seal([...DAY, trade(9), trade(9)], {}, job);
-      expect(manifest).toMatchObject({ duplicates: 2, checks: [{ passed: false, found: 2 }] });
-      expect(await auditDrop({ ledger: ledger(), engine, folder }, DATE)).toMatchObject({
-        findings: [],
-      });
     });
 
     it('that all hold has their results in the manifest', async () => {
@@ -285,25 +218,15 @@ describe('a sealed date', () => {
     });
   });
 
-  describe('that is expired', () => {
-    const degrade = async (nowMs: number, job = createJob()) => {
-      const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
-      const limits = await new ApiLimits('none.json', nowMs).load();
-      const opened = openSql(job, source, limits, { log });
-      const clock = { now: () => nowMs, sleep: async () => {} };
-      const run = createExportRun(opened, { engine, store, folder, clock });
-      return await sealDegraded({ ...run, ...opened }, DATE);
-    };
-
-    it('is refused when nothing is staged of it, and keeps what another query staged', async () => {
-      await expect(degrade(LATER)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
-      const other = parseSqlJob(
-        'trades.yaml',
-        'name: trades\nsource: {api: historical, where: "symbol = \'SYM1\'"}\ndrop: {to: out, dataset: trades}\n',
-      );
-      const stage = await stageRows(createJob(), DAY);
-      await expect(degrade(LATER, other)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
-      expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
-    });
+  it('that is expired keeps what another query staged of it', async () => {
+    const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs: LATER });
+    const other = parseSqlJob(
+      'trades.yaml',
+      'name: trades\nsource: {api: historical, where: "symbol = \'SYM1\'"}\ndrop: {to: out, dataset: trades}\n',
+    );
+    const stage = await stageRows(createJob(), DAY);
+    const run = await createRun({ job: other, engine, store, source, folder, log });
+    await expect(sealDegraded(run, DATE)).rejects.toMatchObject({ code: 'NOTHING_STAGED' });
+    expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
   });
 });

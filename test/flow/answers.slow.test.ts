@@ -3,11 +3,11 @@
  * table that concerns more than one request. Which verdict an answer gets is tested in `test/source`.
  */
 
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
-import { fileKey } from '../../src/ledger/layout.ts';
+import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { buildEntry, describeEntry, hashKey } from '../../src/service/access/key-file.ts';
 import { useCleanups } from '../support/cleanups.ts';
@@ -15,7 +15,14 @@ import { queryDuckDb } from '../support/drop.ts';
 import { isPage } from '../support/engine-source.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { type Finished, flowdrop, listFiles, startService, type TestService } from '../support/flowdrop.ts';
+import {
+  type Finished,
+  flowdrop,
+  listFiles,
+  readManifest,
+  startService,
+  type TestService,
+} from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const DATE = '2026-11-20';
@@ -30,15 +37,14 @@ let proxy: FaultProxy;
 let cwd: string;
 /** The whole session, as a run without faults brought it home. */
 let truth: string;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
   const keys = join(await folder(), 'keys.yaml');
   const trial = { name: 'trial', historical: 'trialing', realtime: false } as const;
   await writeFile(keys, stringify({ keys: [describeEntry(buildEntry(hashKey(TRIAL_KEY), trial))] }));
   const limits = ['--row-limit', String(ROW_LIMIT), '--trial-row-limit', String(TRIAL_ROW_LIMIT), '--key-file', keys];
-  service = await startService([...SERVE, ...limits]);
-  cleanups.push(() => service.stop());
+  service = await keep(startService([...SERVE, ...limits]));
   cwd = await folder();
   expect(await run()).toMatchObject({ code: 0 });
   truth = dropPath();
@@ -56,9 +62,9 @@ async function run(env: Readonly<Record<string, string>> = {}, api: 'historical'
 }
 const runThroughProxy = async () => await run({ FLOWDROP_API_URL: proxy.url });
 
-function dropPath(name = 'trades.parquet'): string {
-  return join(cwd, 'drops', fileKey('trades', DATE, name));
-}
+const dropPath = () => join(cwd, 'drops', dropKey('trades', DATE));
+const listSealed = async () =>
+  (await listFiles(join(cwd, 'drops'))).filter((name) => name === manifestKey('trades', DATE));
 
 /** The drop is whole: row for row what a run without faults sealed, and proved by the recount. */
 async function expectWhole(done: Finished): Promise<Manifest> {
@@ -67,7 +73,7 @@ async function expectWhole(done: Finished): Promise<Manifest> {
     SELECT count(*)::INTEGER AS n FROM (
       (FROM '${truth}' EXCEPT ALL FROM '${dropPath()}') UNION ALL (FROM '${dropPath()}' EXCEPT ALL FROM '${truth}'))`);
   expect(difference).toEqual({ n: 0 });
-  const manifest = JSON.parse(await readFile(dropPath('manifest.json'), 'utf8')) as Manifest;
+  const manifest = await readManifest(join(cwd, 'drops'), DATE);
   expect(manifest).toMatchObject({ condition: 'available', rows: 3000, source_rows: 3000 });
   // The service's own guard lets the hashes through.
   expect(manifest.recount).toMatchObject({ proved: 'ids and values', value_hash: expect.stringMatching(/^\d+$/) });
@@ -95,29 +101,19 @@ const answer = (status: number, rest: Partial<Extract<Fault, { kind: 'status' }>
 const sentSince = (at: number) => service.requests.slice(at).map(({ sql }) => sql ?? '');
 
 describe('a page that is cut short', () => {
-  it('as `truncated` says is no answer: its window is narrowed, and nothing of it is sealed', async () => {
-    const fault: Fault = { kind: 'envelope', meta: { truncated: true }, rows: 10 };
-    proxy.follow([{ on: page(2), fault }]);
-    const manifest = await expectWhole(await runThroughProxy());
-    expect(proxy.injected).toHaveLength(1);
-    expect(manifest.windows.map(({ rows }) => rows)).not.toContain(10);
-  });
-
-  it('as `truncated` says, with every row that was counted, is no answer either', async () => {
-    proxy.follow([{ on: page(2), fault: { kind: 'envelope', meta: { truncated: true } } }]);
+  it.each([
+    ['as `truncated` says', { meta: { truncated: true }, rows: 10 }],
+    ['as `truncated` says, with every row that was counted', { meta: { truncated: true } }],
+    ['without a word, by fewer rows than were counted', { rows: 10 }],
+  ])('%s, is no answer: nothing of it is sealed, and all rows are', async (_, envelope) => {
+    proxy.follow([{ on: page(2), fault: { kind: 'envelope', ...envelope } }]);
     const before = service.requests.length;
-    await expectWhole(await runThroughProxy());
-    expect(proxy.injected).toHaveLength(1);
-    const pages = sentSince(before).filter(isPage);
-    // It is not asked again unchanged.
-    expect(new Set(pages).size).toBe(pages.length);
-  });
-
-  it('without a word, by fewer rows than were counted, is found by the recount and fetched again', async () => {
-    proxy.follow([{ on: page(2), fault: { kind: 'envelope', rows: 10 } }]);
     const manifest = await expectWhole(await runThroughProxy());
     expect(proxy.injected).toHaveLength(1);
     expect(manifest.windows.map(({ rows }) => rows)).not.toContain(10);
+    const pages = sentSince(before).filter(isPage);
+    // What `truncated` was said of is not asked again unchanged.
+    if ('meta' in envelope) expect(new Set(pages).size).toBe(pages.length);
   });
 
   it('by the entry point that sends no `meta`, which gives as many rows as it allows, is narrowed until it is whole', async () => {
@@ -145,26 +141,24 @@ it('a trialing key, whose answers are capped, brings a complete and available da
   expect(service.requests.length - before).toBeGreaterThanOrEqual(3000 / TRIAL_ROW_LIMIT);
 });
 
-describe('a query that is wrong', () => {
-  const wrong = [
-    [400, 'INVALID_REQUEST', undefined],
-    [400, 'INVALID_SQL', undefined],
-    [422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
-  ] as const;
-  it.each(wrong)(
-    'by a %i %s stops the job: exit 2, with code, reason and the next command',
-    async (status, code, reason) => {
-      proxy.follow([{ on: page(), fault: answer(status, { code, ...(reason ? { reason } : {}) }) }]);
-      const done = await runThroughProxy();
-      expect(done.code).toBe(2);
-      for (const part of [String(status), code, reason ?? '', 'check --live']) expect(done.stderr).toContain(part);
-      expect(done.stderr).not.toContain('SELECT id, symbol');
-      // Those in flight at that moment, and no more.
-      expect(proxy.injected.length).toBeLessThanOrEqual(4);
-      expect(await listFiles(join(cwd, 'drops'))).not.toContain(`_flowdrop/trades/session=${DATE}/manifest.json`);
-    },
-  );
-});
+const wrong = [
+  [400, 'INVALID_REQUEST', undefined],
+  [400, 'INVALID_SQL', undefined],
+  [422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
+] as const;
+it.each(wrong)(
+  'a query that is wrong by a %i %s stops the job: exit 2, with code, reason and the next command',
+  async (status, code, reason) => {
+    proxy.follow([{ on: page(), fault: answer(status, { code, ...(reason ? { reason } : {}) }) }]);
+    const done = await runThroughProxy();
+    expect(done.code).toBe(2);
+    for (const part of [String(status), code, reason ?? '', 'check --live']) expect(done.stderr).toContain(part);
+    expect(done.stderr).not.toContain('SELECT id, symbol');
+    // Those in flight at that moment, and no more.
+    expect(proxy.injected.length).toBeLessThanOrEqual(4);
+    expect(await listSealed()).toEqual([]);
+  },
+);
 
 it.each([401, 403])('a key that is refused with %i stops everything, and is not tried again', async (status) => {
   proxy.follow([{ on: () => true, fault: answer(status) }]);
@@ -202,61 +196,43 @@ it('a long Retry-After is told with its length', async () => {
   expect(done.stderr).toMatch(/retry after try 1 of 5, in 5.0 s, as the API asks: the API answered HTTP 429/);
 });
 
-it('a window that is too broad is split, and its query never sent again', async () => {
+/** Answers the first page that is asked for with this, however often. @returns what was sent for pages, in order */
+function failFirstPage(fault: Fault): readonly string[] {
   const sent: string[] = [];
-  const isSecond = page(2);
   proxy.follow([
     {
-      on: (request) => {
-        sent.push(request.sql);
-        return isSecond(request);
+      on: ({ sql }) => {
+        if (isPage(sql)) sent.push(sql);
+        return isPage(sql) && sql === sent[0];
       },
-      fault: answer(422),
+      fault,
     },
   ]);
+  return sent;
+}
+
+it('a window that is too broad is split, and its query never sent again', async () => {
+  const sent = failFirstPage(answer(422));
   await expectWhole(await runThroughProxy());
   expect(proxy.injected).toHaveLength(1);
-  const pages = sent.filter(isPage);
-  expect(new Set(pages).size).toBe(pages.length);
+  expect(new Set(sent).size).toBe(sent.length);
 });
 
 it('a window that runs out of time is asked once more, and then split', async () => {
-  const sent = new Map<string, number>();
-  let slow: string | undefined;
-  proxy.follow([
-    {
-      on: ({ sql }) => {
-        if (!isPage(sql)) return false;
-        sent.set(sql, (sent.get(sql) ?? 0) + 1);
-        slow ??= sql;
-        return sql === slow;
-      },
-      fault: answer(504),
-    },
-  ]);
+  const sent = failFirstPage(answer(504));
   await expectWhole(await runThroughProxy());
   expect(proxy.injected).toHaveLength(2);
-  expect([...sent.values()].filter((times) => times > 1)).toEqual([2]);
+  expect(sent.length - new Set(sent).size).toBe(1);
 });
 
 it('a window that fails for good fails alone: the others are staged, and the next run asks for it only', async () => {
-  let failing: string | undefined;
-  proxy.follow([
-    {
-      on: ({ sql }) => {
-        if (!isPage(sql)) return false;
-        failing ??= sql;
-        return sql === failing;
-      },
-      fault: answer(500),
-    },
-  ]);
+  const sent = failFirstPage(answer(500));
   const failed = await runThroughProxy();
   expect(failed.code).toBe(1);
   expect(proxy.injected).toHaveLength(5);
-  expect(await listFiles(join(cwd, 'drops'))).not.toContain(`_flowdrop/trades/session=${DATE}/manifest.json`);
+  expect(await listSealed()).toEqual([]);
   await proxy.heal();
   const before = service.requests.length;
   await expectWhole(await runThroughProxy());
-  expect(sentSince(before).filter(isPage)).toEqual([failing]);
+  expect(sentSince(before).filter(isPage)).toEqual([sent[0]]);
 });

@@ -1,6 +1,6 @@
 /**
  * `flowdrop backfill` as an operator runs it: chosen dates, restatement, prices, interruption, two at once, and what is
- * left of a date that expired. Dates that cannot be had are refused in `bad-input.slow.test.ts`.
+ * left of a date that expired.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFile, rm } from 'node:fs/promises';
@@ -9,7 +9,14 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { useCleanups } from '../support/cleanups.ts';
 import { holdFrom } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { type Finished, flowdrop, startService, type TestService } from '../support/flowdrop.ts';
+import {
+  type Finished,
+  flowdrop,
+  readJson,
+  readManifest,
+  startService,
+  type TestService,
+} from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { readNewestRun } from '../support/run-record.ts';
 import { findFreePort } from '../support/server-process.ts';
@@ -18,18 +25,16 @@ const AS_OF = '2026-11-20T23:00:00Z';
 const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'];
 const SERVE = ['--generate', '3', '--generate-rows', '600', '--row-limit', '50', '--as-of', AS_OF];
 
-const { cleanups, folder } = useCleanups(afterEach);
+const { folder, keep } = useCleanups(afterEach);
 
 async function start(args: readonly string[]): Promise<TestService> {
-  const service = await startService(args);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService(args));
   return service;
 }
 
 /** In front of the service: a run gets the pages before this one, and waits for it. */
 async function startGate(service: TestService, page: number): Promise<FaultProxy> {
-  const gate = await startFaultProxy(service.url, holdFrom(page));
-  cleanups.push(() => gate.close());
+  const gate = await keep(startFaultProxy(service.url, holdFrom(page)));
   return gate;
 }
 
@@ -64,11 +69,7 @@ async function createWorker(service: TestService, env: Readonly<Record<string, s
   const path = await folder();
   const job = await writeJob(path, { reports: '' });
   const run: Worker['run'] = async ([command = '', ...args], onStart) =>
-    await flowdrop([command, job, ...args], {
-      cwd: path,
-      env: { ...service.env, ...env },
-      ...(onStart ? { onStart } : {}),
-    });
+    await flowdrop([command, job, ...args], { cwd: path, env: { ...service.env, ...env }, onStart });
   return {
     cwd: path,
     run,
@@ -171,17 +172,25 @@ describe('a backfill', () => {
     expect(second.stderr).not.toContain('Cannot lock');
   });
 
-  it('of dates that have not come is refused by name, with what is allowed', async () => {
+  it('of dates that cannot be had, or asked for in two ways, is refused with what is allowed', async () => {
     const worker = await createWorker(await start(SERVE));
-    for (const [from, to] of [
-      ['2026-11-21', '2026-11-25'],
-      ['2026-11-19', '2026-11-21'],
+    const future = (dates: string) =>
+      new RegExp(`DATE_FUTURE: ${dates}[\\s\\S]*the last session that is over is 2026-11-20`);
+    for (const [text, says] of [
+      ['--from 2026-11-21 --to 2026-11-25', future('2026-11-21 to 2026-11-25')],
+      ['--from 2026-11-19 --to 2026-11-21', future('2026-11-19 to 2026-11-21')],
+      ['--from 2026-11-19 --to 2026-11-21 --dry-run', future('2026-11-19 to 2026-11-21')],
+      ['--from 2026-10-01 --to 2026-11-20', /2026-10-01 is outside .*\n.*2026-11-06/],
+      ['--from 2026-02-30 --to 2026-11-20', /2026-02-30/],
+      ['--missing --all', /cannot be used with option '--all'/],
+      ['--failed --all', /cannot be used with option '--all'/],
+      ['--from 2026-11-19', /Give both --from and --to/],
     ] as const) {
-      for (const more of [[], ['--dry-run']]) {
-        const refused = await worker.run(['backfill', '--from', from, '--to', to, ...more]);
-        expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining(`DATE_FUTURE: ${from} to ${to}`) });
-        expect(refused.stderr).toContain('the last session that is over is 2026-11-20');
-      }
+      const refused = await worker.run(['backfill', ...text.split(' ')]);
+      expect([text, refused]).toEqual([
+        text,
+        expect.objectContaining({ code: 2, stderr: expect.stringMatching(says) }),
+      ]);
     }
   });
 
@@ -205,35 +214,55 @@ describe('a backfill', () => {
     const early = await worker.run(['backfill', '--from', '2026-11-20', '--to', '2026-11-20']);
     expect(early).toMatchObject({ code: 0, stdout: expect.stringContaining('Not over yet: 2026-11-20') });
   });
+});
 
-  it.each([
-    [['--missing', '--all'], "cannot be used with option '--all'"],
-    [['--failed', '--all'], "cannot be used with option '--all'"],
-    [['--from', '2026-11-19'], 'Give both --from and --to'],
-  ])('with %j is refused', async (args, says) => {
-    const worker = await createWorker(await start(SERVE));
-    expect(await worker.run(['backfill', ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining(says) });
+it('a date of which all rows are still visible is exported, as complete only where other sessions show when they begin', async () => {
+  // 08:00 in New York: 2026-11-05 has rows from 09:30 on.
+  const service = await start(['--generate', '12', '--generate-rows', '200', '--as-of', '2026-11-20T13:00:00Z']);
+  const seal = async (worker: Worker, from: string, to: string) =>
+    await worker.run(['backfill', '--from', from, '--to', to]);
+  const read = async ({ cwd }: Worker) => {
+    const { condition, rows, degraded_reason } = await readManifest(join(cwd, 'drops'), '2026-11-05');
+    return { condition, rows, degraded_reason };
+  };
+  const alone = await createWorker(service);
+  expect((await seal(alone, '2026-11-05', '2026-11-05')).code).toBe(3);
+  expect(await read(alone)).toEqual({
+    ...{ condition: 'degraded', rows: 200 },
+    degraded_reason: expect.stringMatching(/^rows before 2026-11-05 08:0\d:\d\d \(exchange time\) had left/),
   });
+  const known = await createWorker(service);
+  expect((await seal(known, '2026-11-17', '2026-11-19')).code).toBe(0);
+  expect((await seal(known, '2026-11-05', '2026-11-05')).code).toBe(0);
+  expect(await read(known)).toEqual({ condition: 'available', rows: 200, degraded_reason: undefined });
+  const gone = await seal(known, '2026-11-04', '2026-11-05');
+  expect(gone.code).toBe(2);
+  expect(gone.stderr).toContain('The earliest date that can still be exported completely is 2026-11-05');
 });
 
 describe('a date that left the lookback while it was staged', () => {
+  const DAY = ['--generate', '1', '--generate-rows', '600', '--row-limit', '50', '--as-of'];
+  const [EARLY, LATE] = [
+    [...DAY, '2026-11-06T02:00:00Z'],
+    [...DAY, '2026-11-26T02:00:00Z'],
+  ];
+
   it('is told as expired by the next run, when nothing was ever sealed and on an empty disk too', async () => {
-    const day = ['--generate-rows', '600', '--row-limit', '50'];
-    const early = await start(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
+    const early = await start(EARLY);
     const gate = await startGate(early, 8);
     const worker = await createWorker(early, { FLOWDROP_API_URL: gate.url });
     const stop = (child: ChildProcess) => void untilStaged(gate, worker.cwd).then(() => child.kill('SIGINT'));
     const stopped = await worker.run(['run'], stop);
     expect(stopped.code, stopped.stderr).toBe(130);
     const document = join(worker.cwd, 'drops/_flowdrop/trades/condition.json');
-    expect(JSON.parse(await readFile(document, 'utf8'))).toMatchObject([{ date: '2026-11-05', condition: 'pending' }]);
-    const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
+    expect(await readJson(document)).toMatchObject([{ date: '2026-11-05', condition: 'pending' }]);
+    const late = await start(LATE);
     const expired = expect.objectContaining({ date: '2026-11-05', condition: 'expired' });
     const job = await writeJob(worker.cwd, { reports: '' });
     const runAgain = async (code: number) => {
       const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env });
       expect(found.code, `${found.stdout}${found.stderr}`).toBe(code);
-      expect(JSON.parse(await readFile(document, 'utf8'))).toContainEqual(expired);
+      expect(await readJson(document)).toContainEqual(expired);
       return (JSON.parse(found.stdout) as { lost: readonly string[] }).lost;
     };
     // What the disk knows is enough: the document of a store that was lost with it is made anew.
@@ -246,46 +275,45 @@ describe('a date that left the lookback while it was staged', () => {
   });
 
   it('is told as expired from the store alone', async () => {
-    const day = ['--generate-rows', '600', '--row-limit', '50'];
-    const early = await start(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
+    const early = await start(EARLY);
     const gate = await startGate(early, 3);
     const worker = await createWorker(early, { FLOWDROP_API_URL: gate.url });
     await worker.run(['run'], (child) => void gate.untilHeld().then(() => child.kill('SIGKILL')));
     await rm(join(worker.cwd, '.flowdrop'), { recursive: true });
-    const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
+    const late = await start(LATE);
     const job = await writeJob(worker.cwd, { reports: '' });
-    const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env });
-    expect(found.code, found.stderr).toBe(3);
+    const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env, code: 3 });
     expect((JSON.parse(found.stdout) as { lost: readonly string[] }).lost).toContain('2026-11-05');
   });
 
-  it('is sealed as degraded when the operator says so, with what there is', async () => {
-    const port = await findFreePort();
-    const day = ['--generate-rows', '600', '--row-limit', '50', '--port', String(port)];
-    const early = await startService(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
+  it('is kept by runs, and sealed as degraded when the operator says so, with what there is', async () => {
+    const port = ['--port', String(await findFreePort())];
+    const early = await startService([...EARLY, ...port]);
     const gate = await startGate(early, 8);
     const worker = await createWorker(early, { FLOWDROP_API_URL: gate.url });
     await worker.run(['run'], (child) => void untilStaged(gate, worker.cwd).then(() => child.kill('SIGKILL')));
     await gate.heal();
     const staged = pagesOf(early);
     await early.stop();
-    const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
+    const late = await start([...LATE, ...port]);
     expect(late.url).toBe(early.url);
     const none = await worker.run(['backfill', '--seal-degraded', '--from', '2026-11-24', '--to', '2026-11-25']);
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('NOTHING_STAGED') });
+    const ordinary = await worker.run(['run']);
+    expect(ordinary.code, ordinary.stderr).toBeOneOf([0, 3]);
     const sealed = await worker.run(['backfill', '--seal-degraded', '--json']);
     const { dates } = JSON.parse(sealed.stdout) as RunDocument;
     expect(dates, sealed.stderr).toMatchObject([{ date: '2026-11-05', status: 'sealed', revision: 1 }]);
     expect(dates[0]?.rows).toBeGreaterThan(0);
     expect(dates[0]?.rows).toBeLessThanOrEqual(staged * 50);
-    const text = await readFile(join(worker.cwd, 'drops/_flowdrop/trades/session=2026-11-05/manifest.json'), 'utf8');
-    expect(JSON.parse(text)).toMatchObject({
+    expect(await readManifest(join(worker.cwd, 'drops'), '2026-11-05')).toMatchObject({
       condition: 'degraded',
       degraded_reason: expect.stringContaining('staged'),
     });
-    const conditions = await readFile(join(worker.cwd, 'drops/_flowdrop/trades/condition.json'), 'utf8');
-    expect(JSON.parse(conditions)).toContainEqual(
+    expect(await readJson(worker.cwd, 'drops/_flowdrop/trades/condition.json')).toContainEqual(
       expect.objectContaining({ date: '2026-11-05', condition: 'degraded' }),
     );
+    const { stdout } = await worker.run(['run', '--json']);
+    expect((JSON.parse(stdout) as { lost: readonly string[] }).lost).not.toContain('2026-11-05');
   });
 });

@@ -1,38 +1,32 @@
 /**
  * One odd row never costs a date, and never gets in altered: every column with every odd value over a real source that
  * sends its bytes, by both entry points, read back by DuckDB and Polars. What a page does by itself is in
- * `test/stage/stage.test.ts`.
+ * `test/stage/stage.test.ts`. A value that cannot be read in a column of a model or for reference becomes null: the trade
+ * stays, and manifest, status and mail say so.
  */
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import pl from 'nodejs-polars';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { flowdrop, listFiles, readJson } from '../support/flowdrop.ts';
-import { type RawRow, type RawSource, startRawSource, writeRow } from '../support/raw-source.ts';
+import { type Finished, flowdrop, listFiles, readManifest, workerEnvironment } from '../support/flowdrop.ts';
+import { serveHttp } from '../support/http-server.ts';
+import { type RawRow, type RawSource, startRawSource, toRaw, writeRow } from '../support/raw-source.ts';
 import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
 
 const NOW = '2026-11-19T23:15:00Z';
 const GOOD_ROWS = 2_000;
 const LIMIT = 500;
 
-const { cleanups, folder } = useCleanups();
-let engine: Engine;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-
-afterAll(async () => {
-  await engine.close();
-});
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 /** What must become of a value: taken as this, null, or its row in quarantine for this reason. */
 type Fate = { readonly as: unknown } | { readonly reason: string };
@@ -55,13 +49,11 @@ const MODEL = new Set([
 ]);
 
 const cases: readonly OddCase[] = TRADE_COLUMNS.flatMap(({ name: column, drop }): readonly OddCase[] => {
-  const bad = (token: string | Buffer, reason: string, table?: TradeRow): OddCase => ({
-    ...{ column, token, fate: MODEL.has(column) && reason !== 'is not UTF-8' ? { as: null } : { reason } },
-    ...(table === undefined ? {} : { table }),
+  const taken = (token: string | Buffer, as: unknown, table: TradeRow = {}): OddCase => ({
+    ...{ column, token, table, fate: { as } },
   });
-  const taken = (token: string | Buffer, as: unknown, table?: TradeRow): OddCase => ({
-    ...{ column, token, fate: { as } },
-    ...(table === undefined ? {} : { table }),
+  const bad = (token: string | Buffer, reason: string, table: TradeRow = {}): OddCase => ({
+    ...{ column, token, table, fate: MODEL.has(column) && reason !== 'is not UTF-8' ? { as: null } : { reason } },
   });
   const inTable = (value: unknown): TradeRow => (column === 'updated_timestamp' ? { updated_timestamp: value } : {});
   const nothing = identity.has(column)
@@ -175,10 +167,7 @@ const odd: readonly OddCase[] = [...cases, ...words];
 
 /** Each odd row has a good trade's other values, and an id that says which it is. */
 function createRows(): readonly RawRow[] {
-  const good = Array.from({ length: GOOD_ROWS }, (_, k) => createTrade(k)).map((row) => ({
-    row,
-    bytes: writeRow(row),
-  }));
+  const good = Array.from({ length: GOOD_ROWS }, (_, k) => toRaw(createTrade(k)));
   const strange = odd.map(({ column, token, table = {} }, at): RawRow => {
     const row = createTrade(at * 7, { id: idOf(at) });
     const sent = token.length === 0 ? Object.fromEntries(Object.entries(row).filter(([name]) => name !== column)) : row;
@@ -203,12 +192,27 @@ const readQuarantine = async (place: string): Promise<readonly QuarantineLine[]>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as QuarantineLine);
 
+const placeOf = (cwd: string) => join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
 const bytesOf = ({ encoding, row }: QuarantineLine) => Buffer.from(row, encoding === 'base64' ? 'base64' : 'utf8');
 
 async function writeBadRowsJob(cwd: string, extra = '', api = 'historical'): Promise<string> {
   const path = join(cwd, 'nightly.yaml');
   await writeFile(path, `name: nightly\nsource: {api: ${api}}\ndrop: {to: drops, dataset: trades}\n${extra}`);
   return path;
+}
+
+/** A source of these rows, and a folder for a worker. */
+async function openRows(rows: readonly RawRow[], rowLimit = LIMIT) {
+  const source = await keep(startRawSource(engine, rows, { rowLimit, now: NOW }));
+  return { source, env: source.env, cwd: await folder() };
+}
+
+/** Runs a job over a source of these rows. */
+async function runOver(rows: readonly RawRow[], extra = '', api = 'historical') {
+  const { source, cwd } = await openRows(rows);
+  const job = await writeBadRowsJob(cwd, extra, api);
+  const again = async () => await flowdrop(['--json', 'run', job], { cwd, env: source.env });
+  return { source, cwd, again, run: await again() };
 }
 
 const isBad = ({ fate }: OddCase) => 'reason' in fate;
@@ -223,17 +227,12 @@ describe.each(['historical', 'portal'])(
     const rows = createRows();
 
     beforeAll(async () => {
-      source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-      cleanups.push(() => source.close());
-      cwd = await folder();
-      const run = await flowdrop(['run', await writeBadRowsJob(cwd, 'rows: {max: 1}\n', api)], {
-        cwd,
-        env: source.env,
-      });
+      let run: Finished;
+      ({ run, cwd, source } = await runOver(rows, 'rows: {max: 1}\n', api));
       // Degraded dates inside the lookback make a run incomplete.
       expect(run.code, run.stderr).toBe(3);
-      place = join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
-      manifest = await readJson<Manifest>(place, 'manifest.json');
+      place = placeOf(cwd);
+      manifest = await readManifest(join(cwd, 'drops'), DATE);
     });
 
     it('seals every good row, and each value exactly or as null', async () => {
@@ -320,10 +319,7 @@ describe('too many bad rows', () => {
       bytes: writeRow(row, k % Math.floor(GOOD_ROWS / count) === 0 ? { date: '"2026-11-18"' } : {}),
     }));
   const fail = async (rows: readonly RawRow[], extra: string) => {
-    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const run = await flowdrop(['--json', 'run', await writeBadRowsJob(cwd, extra)], { cwd, env: source.env });
+    const { cwd, run } = await runOver(rows, extra);
     expect(run.code, run.stderr).toBe(1);
     expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('trades/session='))).toEqual([]);
     const { dates } = JSON.parse(run.stdout) as { dates: { error: { code: string; message: string; hint: string } }[] };
@@ -341,17 +337,13 @@ describe('too many bad rows', () => {
   it('such as all of a day fail it with the way to keep them, and `rows.max: 1` keeps them', async () => {
     const rows = wrongDates(GOOD_ROWS).slice(0, 100);
     expect(await fail(rows, '')).toMatchObject({ code: 'BAD_ROWS', hint: expect.stringContaining('`rows.max: 1`') });
-    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const run = await flowdrop(['run', await writeBadRowsJob(cwd, 'rows: {max: 1}\n')], { cwd, env: source.env });
+    const { cwd, run } = await runOver(rows, 'rows: {max: 1}\n');
     expect(run.code, run.stderr).toBe(3);
-    const place = join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
-    expect(await readJson<Manifest>(place, 'manifest.json')).toMatchObject({
+    expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject({
       ...{ condition: 'degraded', rows: 0, source_rows: 100 },
       quarantine: { rows: 100, reasons: [{ column: 'date', rows: 100 }] },
     });
-    expect(await readQuarantine(place)).toHaveLength(100);
+    expect(await readQuarantine(placeOf(cwd))).toHaveLength(100);
   });
 
   it('or a single one fail the date where the job takes none', async () => {
@@ -364,16 +356,122 @@ describe('too many bad rows', () => {
 
   it('are asked for again by the next run, which seals the day when they are right', async () => {
     const rows = wrongDates(500);
-    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const job = await writeBadRowsJob(cwd, 'rows: {max: 0.2}\n');
-    expect((await flowdrop(['run', job], { cwd, env: source.env })).code).toBe(1);
+    const { cwd, run: refused, again } = await runOver(rows, 'rows: {max: 0.2}\n');
+    expect(refused.code).toBe(1);
     for (const [k, { row }] of rows.entries()) Object.assign(rows[k] ?? {}, { bytes: writeRow(row) });
-    const run = await flowdrop(['run', job], { cwd, env: source.env });
+    const run = await again();
     expect(run.code, run.stderr).toBe(0);
-    const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
+    const manifest = await readManifest(join(cwd, 'drops'), DATE);
     expect(manifest).toMatchObject({ condition: 'available', rows: GOOD_ROWS });
     expect(manifest.quarantine).toBeUndefined();
   });
+});
+
+const ROWS = 1_000;
+const PLAIN = 'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n';
+
+it('a model that failed for 2% of the trades costs no trade, and status and mail say so', async () => {
+  const rows = Array.from({ length: ROWS }, (_, k): RawRow => {
+    const isOdd = k % 50 === 0;
+    const row = createTrade(k, { strike: 100, ...(isOdd ? { iv: Number.NaN, delta: Number.NaN } : {}) });
+    const odd = { ...(isOdd ? { iv: '"nan"', delta: 'NaN' } : {}), ...(k === 7 ? { earning_date: '"N/A"' } : {}) };
+    // One trade is lost: its contract cannot be read.
+    return { row, bytes: writeRow(row, k === 9 ? { strike: '"high"', premium: '1234.5' } : odd) };
+  });
+  const { cwd, env } = await openRows(rows, ROWS);
+  await writeFile(join(cwd, 'nightly.yaml'), `${PLAIN}reports: [{template: flow, to: [desk@example.com]}]\n`);
+  await flowdrop(['run', 'nightly.yaml', '--no-report'], { cwd, env, code: 3 });
+  const lost = `1 of 1,000 rows is in quarantine (premium $1.23K): 1 "strike" is not a number`;
+  expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject({
+    ...{ rows: ROWS - 1, source_rows: ROWS, degraded_reason: lost },
+    quarantine: { rows: 1, premium: 1234.5 },
+    nulls: [
+      { column: 'delta', reason: 'is not a finite number', rows: 20 },
+      { column: 'iv', reason: 'is not a finite number', rows: 20 },
+      { column: 'earning_date', reason: 'is not a date YYYY-MM-DD', rows: 1 },
+    ],
+  });
+  const status = await flowdrop(['status', 'nightly.yaml'], { cwd, env });
+  const says = ['iv', 'delta'].map((name) => `2.0% of rows have no ${name} (20 of 999)`).join('; ');
+  const nulls = `${DATE} has unexpected nulls: 20 delta, 20 iv, 1 earning_date`;
+  for (const part of [nulls, `is unusual: ${says}`, lost])
+    expect(status.stdout.replaceAll(/\s+/g, ' ')).toContain(part);
+  await flowdrop(['report', 'nightly.yaml', '--preview', 'shown'], { cwd, env });
+  const text = (await listFiles(join(cwd, 'shown'))).find((name) => name.endsWith('.txt')) ?? '';
+  const mail = (await readFile(join(cwd, 'shown', text), 'utf8')).replaceAll(/\s+/g, ' ');
+  // Two thirds have no earning_date, as always: one that cannot be read is no finding.
+  expect(mail).toContain(`It is unlike other days: ${says}.`);
+  expect(mail).toContain(lost);
+});
+
+it.each([
+  { what: 'null, in text', type: 'string', odd: null, usual: `${DATE} 21:00:00` },
+  { what: 'a number with a fraction of zero', type: 'instant', odd: '1795000000000.0', usual: '1795000000000' },
+])('a few update times that are $what do not keep the recount from agreeing', async ({ type, odd, usual }) => {
+  const rows = Array.from({ length: ROWS }, (_, k): RawRow => {
+    const row = createTrade(k, { updated_timestamp: k % 40 === 0 ? odd : usual });
+    const { id, symbol, date, time, premium, updated_timestamp } = row;
+    return { row, bytes: writeRow({ id, symbol, date, time, premium, updated_timestamp }) };
+  });
+  const { cwd, env } = await openRows(rows, ROWS);
+  const sql = 'SELECT id, symbol, date, time, premium, updated_timestamp FROM RawOptionTrades WHERE {window}';
+  await writeFile(
+    join(cwd, 'own.yaml'),
+    `name: own\nsource: {api: historical, sql: '${sql}', types: {symbol: string, premium: double, updated_timestamp: ${type}}}\ndrop: {to: drops, dataset: own}\n`,
+  );
+  await flowdrop(['run', 'own.yaml', '--no-report'], { cwd, env, code: 0 });
+  const proved = { condition: 'available', rows: ROWS, source_rows: ROWS };
+  expect(await readManifest(join(cwd, 'drops'), DATE, 'own')).toMatchObject(proved);
+});
+
+it('an odd value of a contract costs at most the contract, and a day may have only such', async () => {
+  const contract = (k: number, odd: Readonly<Record<string, unknown>> = {}) => ({
+    ...{ option_symbol: `VIX261216C000${20 + k}000`, expiration_date: '2026-12-16', put_call: 'CALL', strike: 20 + k },
+    ...{ open_interest: 100, gamma: 0.05, iv: 0.2, ...odd },
+  });
+  const chains: Readonly<Record<string, readonly unknown[]>> = {
+    VIX: [contract(0), contract(1, { gamma: '' }), contract(2, { iv: 'NaN' }), contract(3, { open_interest: '1,000' })],
+    SPX: [contract(4, { strike: 'high' })],
+  };
+  const { url } = await keep(
+    serveHttp(async (request, response) => {
+      const { symbol, date } = (await json(request)) as { symbol: string; date: string };
+      response.writeHead(200, { 'content-type': 'application/json', date: new Date(NOW).toUTCString() });
+      response.end(JSON.stringify({ status: 'SUCCESS', data: chains[symbol] ?? [], meta: { symbol, date } }));
+    }),
+  );
+  const cwd = await folder();
+  for (const [symbol, dataset] of [
+    ['VIX', 'vix'],
+    ['SPX', 'spx'],
+  ]) {
+    await writeFile(
+      join(cwd, 'chains.yaml'),
+      `name: chains\nsource: {api: chain, symbols: [${symbol}]}\ndrop: {to: drops, dataset: ${dataset}}\nrows: {max: 1}\n`,
+    );
+    const args = ['backfill', 'chains.yaml', '--from', DATE, '--to', DATE];
+    await flowdrop(args, { cwd, env: workerEnvironment(url, url), code: 3 });
+  }
+  expect(await readManifest(join(cwd, 'drops'), DATE, 'vix')).toMatchObject({
+    ...{ rows: 3, source_rows: 4, nulls: [{ column: 'iv', reason: 'is not a finite number', rows: 1 }] },
+    quarantine: { rows: 1, reasons: [{ column: 'open_interest', reason: 'is not a number', rows: 1 }] },
+  });
+  const strike = { rows: 0, source_rows: 1, quarantine: { reasons: [{ column: 'strike' }] } };
+  expect(await readManifest(join(cwd, 'drops'), DATE, 'spx')).toMatchObject(strike);
+});
+
+it('a member that only a faulty page had, or that has no value, is no column of the file', async () => {
+  const rows = Array.from({ length: 100 }, (_, k): RawRow => {
+    const row = createTrade(k);
+    return { row, bytes: writeRow({ ...row, note: null, ...(k === 7 ? { venue: 'X' } : {}) }) };
+  });
+  const right = rows[5]?.bytes ?? Buffer.from('');
+  const { source, cwd, env } = await openRows(rows, ROWS);
+  source.onPage = (page) => {
+    Object.assign(rows[5] ?? {}, { bytes: page === 0 ? Buffer.from('{"exception": "Code: 395"}') : right });
+  };
+  await writeFile(join(cwd, 'nightly.yaml'), PLAIN);
+  await flowdrop(['run', 'nightly.yaml'], { cwd, env, code: 0 });
+  const taken = { condition: 'available', rows: 100, extra_columns: ['venue'] };
+  expect(await readManifest(join(cwd, 'drops'), DATE)).toMatchObject(taken);
 });

@@ -24,11 +24,10 @@ let service: TestService;
 let proxy: FaultProxy;
 let cwd: string;
 let job: string;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
-  service = await startService(SERVE);
-  cleanups.push(() => service.stop());
+  service = await keep(startService(SERVE));
 });
 beforeEach(async () => {
   cwd = await folder();
@@ -46,10 +45,10 @@ interface Told {
   }[];
 }
 
-async function run(): Promise<Finished & { readonly told: Told }> {
+async function run(code?: number): Promise<Finished & { readonly told: Told }> {
   let timer: NodeJS.Timeout | undefined;
   const finished = await flowdrop(['--json', 'run', job], {
-    cwd,
+    ...{ cwd, code },
     env: { ...service.env, FLOWDROP_API_URL: proxy.url },
     onStart: (child) => {
       timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS);
@@ -66,20 +65,20 @@ function countsFirst({ sql }: SeenRequest): boolean {
 
 const count = (list: 'counts' | 'ids' | 'cells', value: string): Fault => ({ kind: 'count', list, value });
 
-describe('a count that cannot be one fails its date, which says what came, and no other', () => {
-  it.each([
-    ['counts', '1e300', '1e+300 rows'],
-    ['ids', '"abc"', '"abc" ids'],
-  ] as const)('%s: %s', async (list, value, says) => {
+it.each([
+  ['counts', '1e300', '1e+300 rows'],
+  ['ids', '"abc"', '"abc" ids'],
+] as const)(
+  'a count that cannot be one fails its date, which says what came, and no other %s: %s',
+  async (list, value, says) => {
     proxy.follow([{ on: countsFirst, fault: count(list, value) }]);
-    const { code, told, stderr } = await run();
-    expect(code, stderr).toBe(1);
+    const { told } = await run(1);
     expect(told.dates).toMatchObject([
       { date: FIRST, status: 'failed', error: { code: 'ANSWER_MALFORMED', message: expect.stringContaining(says) } },
       { date: SECOND, status: 'sealed', rows: 1000 },
     ]);
-  });
-});
+  },
+);
 
 it('a count that is odd once is asked for again', async () => {
   // The first one shows the clock of an API that was never asked before, and is not used.
@@ -89,16 +88,14 @@ it('a count that is odd once is asked for again', async () => {
     return countsFirst(request) && counts === 2;
   };
   proxy.follow([{ on: isSecond, fault: count('counts', '1e300') }]);
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(0);
+  const { told } = await run(0);
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
   expect(proxy.injected).toHaveLength(1);
 });
 
 it('a date of more pages than can be fetched in a day is not begun', async () => {
   proxy.follow([{ on: countsFirst, fault: count('counts', '500000000') }]);
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(1);
+  const { told } = await run(1);
   expect(told.dates).toMatchObject([
     { date: FIRST, error: { code: 'DATE_TOO_LARGE', message: expect.stringContaining('500,000,') } },
     { date: SECOND, status: 'sealed' },
@@ -111,8 +108,7 @@ it('an API that refuses even the smallest count is asked nothing twice, and told
     asked.push(sql);
     return { kind: 'status', status: 422, body: 'api' };
   });
-  const { code, stderr } = await run();
-  expect(code, stderr).toBe(1);
+  const { stderr } = await run(1);
   expect(stderr).toMatch(/SCAN_TOO_BROAD[\s\S]*where: symbol = 'SPY'/);
   expect(asked.length).toBeLessThan(80);
   expect(new Set(asked).size).toBe(asked.length);
@@ -121,9 +117,22 @@ it('an API that refuses even the smallest count is asked nothing twice, and told
 it('limits that the API tells cost no date where they are far more or less than they can be', async () => {
   const meta = { row_limit: 1e9, lookback_days: 1e9, minimum_data_delay_minutes: -1 };
   proxy.follow([{ on: () => true, fault: { kind: 'envelope', meta } }]);
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(0);
+  const { told } = await run(0);
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
+});
+
+it('a date outside the lookback that answers tell fails and is named, the others are sealed', async () => {
+  const week = await keep(startService([...SERVE.slice(2), '--generate', '8']));
+  const fault: Fault = { kind: 'envelope', meta: { lookback_days: 7 } };
+  const clipping = await keep(startFaultProxy(week.url, [{ on: () => true, fault }]));
+  const env = { ...week.env, FLOWDROP_API_URL: clipping.url };
+  const { stdout } = await flowdrop(['--json', 'run', job], { cwd, env, code: 1 });
+  const { dates } = JSON.parse(stdout) as Told;
+  expect(dates.map(({ date, status, error }) => [date, error?.code ?? status])).toEqual([
+    ...['2026-11-11', '2026-11-12', '2026-11-13'].map((date) => [date, 'DATE_CLIPPED']),
+    ...['2026-11-16', '2026-11-17', '2026-11-18', FIRST, SECOND].map((date) => [date, 'sealed']),
+  ]);
+  expect(dates[0]?.error?.message).toContain('the API shows 7 days, not 15');
 });
 
 it('limits are forgotten where they cannot be true', async () => {
@@ -134,8 +143,7 @@ it('limits are forgotten where they cannot be true', async () => {
   const odd = { axis: 'time', passedRows: 1, refusedRows: 1e15, dateRows: 1e300, rowLimit: 1e15 };
   await writeFile(join(limits, file), JSON.stringify({ ...known, ...odd }));
   await rm(join(cwd, 'drops', 'trades'), { recursive: true });
-  const { code, told, stderr } = await run();
-  expect(code, stderr).toBe(0);
+  const { told } = await run(0);
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
 });
 
@@ -149,23 +157,18 @@ it('a manifest of a gigabyte is none: it is told, and the run goes on', async ()
 });
 
 it('an API that lets one row through a request is told as unusable at once, and by doctor', async () => {
-  const slow = await startService([...SERVE.slice(0, -1), '1']);
-  try {
-    const env = { ...slow.env, FLOWDROP_API_URL: slow.url };
-    const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env });
-    expect(code, stderr).toBe(1);
-    const { dates } = JSON.parse(stdout) as Told;
-    expect(dates).toMatchObject([
-      { date: FIRST, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },
-      { date: SECOND, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },
-    ]);
-    expect(dates[0]?.error?.message).toContain('1,000 rows of 2026-11-19 need 1,000 requests');
-    expect(slow.requests.length).toBeLessThan(10);
-    const doctor = await flowdrop(['doctor', job], { cwd, env });
-    expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('So few rows in an answer are unusable');
-  } finally {
-    await slow.stop();
-  }
+  const slow = await keep(startService([...SERVE.slice(0, -1), '1']));
+  const { env } = slow;
+  const { stdout } = await flowdrop(['--json', 'run', job], { cwd, env, code: 1 });
+  const { dates } = JSON.parse(stdout) as Told;
+  expect(dates).toMatchObject([
+    { date: FIRST, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },
+    { date: SECOND, status: 'failed', error: { code: 'ROW_LIMIT_UNUSABLE' } },
+  ]);
+  expect(dates[0]?.error?.message).toContain('1,000 rows of 2026-11-19 need 1,000 requests');
+  expect(slow.requests.length).toBeLessThan(10);
+  const doctor = await flowdrop(['doctor', job], { cwd, env });
+  expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('So few rows in an answer are unusable');
 });
 
 describe('a process that may open', () => {
@@ -197,7 +200,6 @@ describe('a process that may open', () => {
 
   it('256 files exports and draws its report', async () => {
     const withReport = await writeJob(cwd, { name: 'reported', to: 'reported' });
-    const { code, stderr } = await limited(256, ['run', withReport]);
-    expect(code, stderr).toBe(0);
+    expect(await limited(256, ['run', withReport])).toMatchObject({ code: 0 });
   });
 });

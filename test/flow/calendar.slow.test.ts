@@ -1,13 +1,10 @@
 /** The operator's calendar in whole commands: which dates are missing, when they are settled, and what is never left out. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { describeCoverage } from '../../src/archive/coverage.ts';
-import { readAll } from '../../src/archive/reads.ts';
-import { parseCalendarOverride } from '../../src/calendar/override.ts';
-import type { CalendarOverride } from '../../src/calendar/session.ts';
-import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';
-import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { writeTradeFile } from '../service/trade-file.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 /** 14:00 in New York, on a Friday that the rules take for a whole session. */
@@ -16,24 +13,19 @@ const AFTERNOON = '2026-11-20T19:00:00Z';
 const TRADED = ['2026-11-16', '2026-11-17', '2026-11-19'];
 const MOURNING = 'closed: [2026-11-18]\n';
 
+const { cleanups, folder, keep } = useCleanups();
 let cwd: string;
-let remove: () => Promise<void>;
-let trades: TradeFile;
 let service: TestService;
 let job: string;
 
 beforeAll(async () => {
-  ({ path: cwd, remove } = await makeFolder());
-  trades = await writeTradeFile(
+  cwd = await folder();
+  const trades = await writeTradeFile(
     TRADED.flatMap((date) => [10, 11, 12].map((hour) => ({ id: `${date}-${hour}`, time: `${date} ${hour}:00:00` }))),
   );
-  service = await startService(['--data', trades.path, '--as-of', AFTERNOON]);
+  cleanups.push(() => trades.remove());
+  service = await keep(startService(['--data', trades.path, '--as-of', AFTERNOON]));
   job = await writeJob(cwd, { name: 'nightly', reports: '' });
-});
-afterAll(async () => {
-  await service?.stop();
-  await trades?.remove();
-  await remove();
 });
 
 async function run(args: readonly string[], calendar?: string) {
@@ -71,28 +63,16 @@ describe('a calendar of the operator', () => {
     expect((await plan('early_close: [2026-11-20]')).empty).toContain('2026-11-20');
   });
 
-  it('makes a run complete that would end with a missing date', async () => {
+  it('makes a run complete that would end with a missing date, and a query tells of no such date', async () => {
     const sealed = TRADED.map((date) => `${date} available`);
     expect(await run(['run', job])).toMatchObject({ code: 3 });
     expect(await listConditions()).toEqual([...sealed, '2026-11-18 missing'].sort());
     const mended = await run(['run', job], MOURNING);
     expect(mended.code, mended.stderr).toBe(0);
     expect(await listConditions(MOURNING)).toEqual(sealed);
-  });
-
-  it('is heeded by the archive, which tells of sessions that are not sealed', () => {
-    const sealed = { dataset: 'trades', dates: TRADED };
-    const table = {
-      rows: 'all',
-      columns: () => [],
-      sealed,
-      reads: readAll([{ name: 'trades' }]),
-      manifests: [],
-    } as const;
-    const lookInto = (calendar?: CalendarOverride) =>
-      describeCoverage([table], '2026-11-20', calendar, () => false)[0]?.missing;
-    expect(lookInto()).toEqual(['2026-11-18', '2026-11-20']);
-    expect(lookInto(parseCalendarOverride('calendar.yaml', MOURNING))).toEqual(['2026-11-20']);
+    const query = ['query', 'SELECT count() FROM trades', '--job', job];
+    expect((await run(query)).stderr).toMatch(/^missing, not in the answer: 2026-11-18, 2026-11-20/m);
+    expect((await run(query, MOURNING)).stderr).toMatch(/^missing, not in the answer: 2026-11-20/m);
   });
 
   it('that is not valid stops a run before it asks anything', async () => {

@@ -6,39 +6,23 @@
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { expect, it } from 'vitest';
-import { closeSecond, previousSessions } from '../../src/calendar/session.ts';
-import { formatSecond } from '../../src/calendar/wall-clock.ts';
-import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
+import { previousSessions } from '../../src/calendar/session.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
-import { startFront } from '../chaos/front.ts';
 import type { TableRow } from '../chaos/rows.ts';
-import { ChaosTable, closeTables } from '../chaos/table.ts';
 import { startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import { useCleanups } from '../support/cleanups.ts';
 import { readWithHyparquet } from '../support/drop.ts';
-import { isPage } from '../support/engine-source.ts';
-import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { flowdrop, readManifest } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { createTrade } from '../support/trades.ts';
+import { createSpreadRow, useTables } from './table-front.ts';
 
 const ROWS = 400;
-const OPEN_SECOND = 34_200;
 const NEWEST = computeLookback(Date.now()).lastSettled ?? '';
 const [LOADED = '', GREW = '', LOST = '', GAVE = '', TOOK = ''] = previousSessions(NEWEST, 6);
 
-const { cleanups, folder } = useCleanups();
-// Last, after the tables.
-cleanups.push(closeTables);
+const { folder, openTable, keep } = useTables();
 
-function createRow(date: string, k: number, changes: Readonly<Record<string, unknown>> = {}): TableRow {
-  const width = date === '' ? 1 : (closeSecond(date, 'equity') - OPEN_SECOND) / ROWS;
-  const time = `${date} ${formatSecond(OPEN_SECOND + Math.floor((k % ROWS) * width))}`;
-  const values = { ...createTrade(k), id: `${date}-${k}`, date, time, ...changes };
-  return { id: String(values.id), values };
-}
-
-const again = ({ values }: TableRow) => createRow('', 0, { ...values, id: `again-${String(values['id'])}` });
+const again = ({ id, values }: TableRow) => ({ id: `again-${id}`, values: { ...values, id: `again-${id}` } });
 const idsOf = (rows: readonly TableRow[]) => rows.map(({ id }) => id);
 
 it('takes over trades that have another id or date, and holds what was loaded twice or is gone', async () => {
@@ -46,29 +30,24 @@ it('takes over trades that have another id or date, and holds what was loaded tw
   const days = new Map(
     [NEWEST, LOADED, GREW, LOST, GAVE, TOOK].map((date) => [
       date,
-      Array.from({ length: ROWS }, (_, k) => createRow(date, k)),
+      Array.from({ length: ROWS }, (_, k) => createSpreadRow(date, k, ROWS)),
     ]),
   );
   const day = (date: string) => days.get(date) ?? [];
-  const table = await ChaosTable.create('time', [...days.values()].flat());
-  cleanups.push(() => table.drop());
-  const front = await startFront({ table, rowLimit: 5_000, isPage });
-  cleanups.push(() => front.close());
-  const receiver = await startSmtpReceiver();
-  cleanups.push(() => receiver.close());
-  const env = {
-    ...{ FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50' },
-    FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}`,
-  };
+  const source = await openTable([...days.values()].flat());
+  const { table } = source;
+  const receiver = await keep(startSmtpReceiver());
+  const env = { ...source.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}` };
   const reports =
     'reports:\n  - template: flow\n    to: [desk@example.com]\n    correct_above: 0\nalerts:\n  to: [ops@example.com]';
-  const job = await writeJob(cwd, { name: 'nightly', reports });
-  const type = async (command: string, ...more: string[]) => await flowdrop([command, job, ...more], { cwd, env });
+  const job = await writeJob(cwd, { reports });
+  const type = async (code: number, command: string, ...more: string[]) =>
+    await flowdrop([command, job, ...more], { cwd, env, code });
   const store = join(cwd, 'drops');
-  const manifest = async (date: string) => await readJson<Manifest>(store, manifestKey('trades', date));
+  const manifest = async (date: string) => await readManifest(store, date);
   const rows = async (date: string) => await readWithHyparquet(join(store, dropKey('trades', date)));
   const mailsTo = (address: string) => receiver.messages.filter(({ to }) => to === address);
-  expect((await type('run')).code).toBe(0);
+  await type(0, 'run');
 
   const rekeyed = day(NEWEST).map(again);
   const gave = day(GAVE).slice(50, 200);
@@ -79,13 +58,12 @@ it('takes over trades that have another id or date, and holds what was loaded tw
       ...rekeyed,
       ...day(LOADED).map(again),
       // Another contract, and a few prints that are equal to others.
-      ...Array.from({ length: 60 }, (_, k) => createRow(GREW, k, { id: `late-${k}`, strike: 7_777 })),
+      ...Array.from({ length: 60 }, (_, k) => createSpreadRow(GREW, k, ROWS, { id: `late-${k}`, strike: 7_777 })),
       ...day(GREW).slice(0, 8).map(again),
-      ...gave.map(({ id }, k) => createRow(TOOK, k + 50, { id, strike: 9_999 })),
+      ...gave.map(({ id }, k) => createSpreadRow(TOOK, k + 50, ROWS, { id, strike: 9_999 })),
     ],
   });
-  const audited = await type('run');
-  expect(audited.code, audited.stderr).toBe(3);
+  const audited = await type(3, 'run');
   expect(await manifest(NEWEST)).toMatchObject({
     ...{ revision: 2, condition: 'available', rows: ROWS },
     changes: { added: 0, removed: 0, altered: 0, rekeyed: ROWS },
@@ -111,14 +89,12 @@ it('takes over trades that have another id or date, and holds what was loaded tw
 
   // The same rule by hand.
   await table.change({ remove: idsOf(day(GREW).slice(0, 100)), add: [] });
-  const lost = await type('backfill', '--all', '--from', GREW, '--to', GREW);
-  expect(lost.code, lost.stderr).toBe(3);
+  await type(3, 'backfill', '--all', '--from', GREW, '--to', GREW);
   expect(await manifest(GREW)).toMatchObject({ condition: 'degraded', rows: ROWS + 68, source_rows: ROWS + 68 });
 
-  const wrong = await type('backfill', '--accept-change');
-  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('--accept-change takes one date')]);
-  const accepted = await type('backfill', '--from', LOADED, '--to', LOADED, '--accept-change');
-  expect(accepted.code, accepted.stderr).toBe(0);
+  const wrong = await type(2, 'backfill', '--accept-change');
+  expect(wrong.stderr).toContain('--accept-change takes one date');
+  await type(0, 'backfill', '--from', LOADED, '--to', LOADED, '--accept-change');
   expect(await manifest(LOADED)).toMatchObject({
     ...{ revision: 3, condition: 'available', rows: 2 * ROWS },
     changes: {
@@ -126,6 +102,5 @@ it('takes over trades that have another id or date, and holds what was loaded tw
       accepted: { by: expect.stringContaining('@'), doubt: expect.stringContaining('400 of 400') },
     },
   });
-  const verified = await type('verify');
-  expect(verified.code, verified.stdout).toBe(0);
+  await type(0, 'verify');
 }, 600_000);

@@ -8,22 +8,17 @@ import { describe, expect, it } from 'vitest';
 import { previousSessions } from '../../src/calendar/session.ts';
 import { parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { conditionKey } from '../../src/ledger/layout.ts';
-import { startFront } from '../chaos/front.ts';
 import type { TableRow } from '../chaos/rows.ts';
-import { ChaosTable, closeTables } from '../chaos/table.ts';
-import { useCleanups } from '../support/cleanups.ts';
-import { isPage } from '../support/engine-source.ts';
-import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { flowdrop, readJson } from '../support/flowdrop.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
 import { createTrade } from '../support/trades.ts';
+import { useTables } from './table-front.ts';
 
 const LAST = '2026-11-20';
 const [FIRST = '', SECOND = '', THIRD = ''] = previousSessions(LAST, 4);
 const DAY_MS = 86_400_000;
 
-const { cleanups, folder } = useCleanups();
-// Last, after the tables.
-cleanups.push(closeTables);
+const { folder, openTable } = useTables();
 
 function createRow(date: string, id: string, symbol: string): TableRow {
   const values = { ...createTrade(1), id: `${date}-${id}`, date, time: `${date} 15:59:59`, symbol, size: 1 };
@@ -45,15 +40,8 @@ describe.each(Object.keys(JOBS) as readonly (keyof typeof JOBS)[])('dates withou
     const cwd = await folder();
     const clock = await createMovedClock(cwd, parseWallClock(LAST, 17 * 3600));
     const all = [FIRST, SECOND, THIRD, LAST].map((date) => createRow(date, 'any', 'SPY'));
-    const table = await ChaosTable.create('time', [...all, createRow(FIRST, 'rare', 'RARE')]);
-    cleanups.push(() => table.drop());
-    const front = await startFront({ table, rowLimit: 100, isPage, now: () => clock.now() });
-    cleanups.push(() => front.close());
-    const env = {
-      ...clock.env,
-      ...{ FLOWDROP_API_URL: front.url, FLOWDROP_PORTAL_URL: front.url, FLOWDROP_API_KEY: KEY },
-      FLOWDROP_REQUESTS_PER_SECOND: '50',
-    };
+    const source = await openTable([...all, createRow(FIRST, 'rare', 'RARE')], { now: () => clock.now() });
+    const env = { ...clock.env, ...source.env };
     const job = join(cwd, 'rare.yaml');
     await writeFile(
       job,
@@ -66,21 +54,22 @@ describe.each(Object.keys(JOBS) as readonly (keyof typeof JOBS)[])('dates withou
     };
     const first = await run();
     expect(first.code, first.stdout + first.stderr).toBe(0);
-    expect(await conditions()).toEqual([
-      ...[`${FIRST} available`, `${SECOND} empty`, `${THIRD} empty`, `${LAST} empty`],
-    ]);
-    await table.change({ remove: [], add: [createRow(THIRD, 'rare', 'RARE')] });
+    expect(await conditions()).toEqual([`${FIRST} available`, `${SECOND} empty`, `${THIRD} empty`, `${LAST} empty`]);
+    await source.table.change({ remove: [], add: [createRow(THIRD, 'rare', 'RARE')] });
     const second = await run();
     expect(second.code, second.stdout + second.stderr).toBe(0);
     expect(await conditions()).toEqual([
       ...[`${FIRST} available`, `${SECOND} empty`, `${THIRD} available`, `${LAST} empty`],
     ]);
-    const query = await flowdrop(['query', 'SELECT count() AS n FROM rare', '--from-store', 'drops'], { cwd, env });
-    expect(query.code, query.stderr).toBe(0);
+    const query = await flowdrop(['query', 'SELECT count() AS n FROM rare', '--from-store', 'drops'], {
+      cwd,
+      env,
+      code: 0,
+    });
     expect(query.stderr).not.toContain('missing');
     await clock.moveTo(parseWallClock(LAST, 17 * 3600) + 15 * DAY_MS);
     const status = await run('status');
     expect(status.stdout).toContain('□ empty 2');
     expect(status.stdout).not.toMatch(new RegExp(`X expired|lost:|${SECOND} (pending|expired)`));
-  }, 120_000);
+  });
 });

@@ -5,15 +5,14 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
-import { flowdrop, workerEnvironment } from '../support/flowdrop.ts';
+import { flowdrop, readManifest, workerEnvironment } from '../support/flowdrop.ts';
 import { serveHttp } from '../support/http-server.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startRawSource, writeRow } from '../support/raw-source.ts';
+import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
 const DAY = '2026-11-19';
@@ -31,16 +30,11 @@ const CONTRACTS = [
 ] as const;
 const HEADS: Readonly<Record<string, string>> = { SPXW: 'SPX', NDXP: 'NDX', XYZW: 'XYZ' };
 const headOf = (root: string) => HEADS[root] ?? root;
+const asIs = (root: string) => root;
 type Contract = (typeof CONTRACTS)[number];
 
-const { cleanups, folder } = useCleanups();
-let engine: Engine;
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-afterAll(async () => {
-  await engine.close();
-});
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 const nameSeries = ([root, , right, strike, expires]: Contract) =>
   `${root}${expires.slice(2).replaceAll('-', '')}${right.slice(0, 1)}${String(strike * 1_000).padStart(8, '0')}`;
@@ -65,13 +59,10 @@ const FAMILIES = 'families:\n  XYZ: [XYZ, XYZW]';
 
 /** A store with the day's drop and the report of it. @param cwd that may have a chain of the date */
 async function readReport(cwd: string, prints: readonly TradeRow[], families = FAMILIES): Promise<FlowReport> {
-  const raw = prints.map((row) => ({ row, bytes: writeRow(row) }));
-  const source = await startRawSource(engine, raw, { rowLimit: 1_000, now: NOW });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, prints.map(toRaw), { rowLimit: 1_000, now: NOW }));
   const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPXW, NDX, XYZ, SPY]';
   const job = await writeJob(cwd, { schedule: families, reports });
-  const run = await flowdrop(['run', job], { cwd, env: source.env });
-  expect(run.code, run.stderr).toBe(0);
+  await flowdrop(['run', job], { cwd, env: source.env, code: 0 });
   const preview = ['--json', 'report', job, '--preview', join(cwd, 'preview')];
   const [report] = JSON.parse((await flowdrop(preview, { cwd, env: source.env })).stdout) as FlowReport[];
   if (report === undefined) throw new Error('no report');
@@ -86,10 +77,7 @@ function pickNamed({ exposure, watchlist, topSymbols, topContracts, biggestTrade
 
 it('has one line for a family, whatever the source calls its symbols', async () => {
   const cwd = await folder();
-  const apart = await readReport(
-    cwd,
-    listPrints((root) => root, true),
-  );
+  const apart = await readReport(cwd, listPrints(asIs, true));
   expect(apart.watchlist.map(({ symbol, members }) => [symbol, members])).toEqual([
     ['SPX', ['SPXW']],
     ['NDX', ['NDXP']],
@@ -104,17 +92,9 @@ it('has one line for a family, whatever the source calls its symbols', async () 
   expect(spx?.exposure).toMatchObject({ contracts: 3, callWall: 6_700, putWall: 6_600 });
   const one = await readReport(await folder(), listPrints(headOf, true));
   expect(pickNamed(one)).toEqual(pickNamed(apart));
-  const bare = await readReport(
-    await folder(),
-    listPrints((root) => root, false),
-  );
+  const bare = await readReport(await folder(), listPrints(asIs, false));
   expect(pickNamed(bare)).toEqual(pickNamed(apart));
-  const alone = 'families:\n  SPX: [SPX]';
-  const parted = await readReport(
-    await folder(),
-    listPrints((root) => root, true),
-    alone,
-  );
+  const parted = await readReport(await folder(), listPrints(asIs, true), 'families:\n  SPX: [SPX]');
   expect(parted.watchlist.map(({ symbol, flow }) => [symbol, flow?.trades])).toEqual([
     ['SPXW', 2],
     ['NDX', 1],
@@ -123,8 +103,7 @@ it('has one line for a family, whatever the source calls its symbols', async () 
   ]);
 
   const ask = async (sql: string) => {
-    const answer = await flowdrop(['query', sql, '--from-store', 'drops', '--format', 'json'], { cwd });
-    expect(answer.code, answer.stderr).toBe(0);
+    const answer = await flowdrop(['query', sql, '--from-store', 'drops', '--format', 'json'], { cwd, code: 0 });
     return answer.stdout;
   };
   const sums = 'SELECT family, count() AS n FROM trades GROUP BY family ORDER BY family';
@@ -157,27 +136,28 @@ async function runChain(
   code = 0,
 ): Promise<readonly string[]> {
   const asked: string[] = [];
-  const { url, close } = await serveHttp(async (request, response) => {
-    const { symbol } = JSON.parse(await text(request)) as { symbol: string };
-    asked.push(symbol);
-    const given = answer(symbol) ?? 404;
-    const found = typeof given === 'number' ? undefined : given;
-    const data = found?.map(([name, contract, isNameless]) => {
-      const [, open_interest, put_call, strike, expiration_date] = contract;
-      const series = {
-        symbol: name,
-        option_symbol: isNameless ? null : nameSeries(contract),
-        expiration_date,
-        put_call,
-        strike,
-      };
-      return { ...series, open_interest, iv: 0.2, gamma: gammaOf(contract), delta: put_call === 'CALL' ? 0.5 : -0.5 };
-    });
-    const headers = { 'content-type': 'application/json', date: new Date(NOW).toUTCString() };
-    response.writeHead(typeof given === 'number' ? given : 200, headers);
-    response.end(JSON.stringify(found === undefined ? { errorCode: 'SYMBOL_NOT_FOUND' } : { data, meta: {} }));
-  });
-  cleanups.push(close);
+  const { url } = await keep(
+    serveHttp(async (request, response) => {
+      const { symbol } = JSON.parse(await text(request)) as { symbol: string };
+      asked.push(symbol);
+      const given = answer(symbol) ?? 404;
+      const found = typeof given === 'number' ? undefined : given;
+      const data = found?.map(([name, contract, isNameless]) => {
+        const [, open_interest, put_call, strike, expiration_date] = contract;
+        const series = {
+          symbol: name,
+          option_symbol: isNameless ? null : nameSeries(contract),
+          expiration_date,
+          put_call,
+          strike,
+        };
+        return { ...series, open_interest, iv: 0.2, gamma: gammaOf(contract), delta: put_call === 'CALL' ? 0.5 : -0.5 };
+      });
+      const headers = { 'content-type': 'application/json', date: new Date(NOW).toUTCString() };
+      response.writeHead(typeof given === 'number' ? given : 200, headers);
+      response.end(JSON.stringify(found === undefined ? { errorCode: 'SYMBOL_NOT_FOUND' } : { data, meta: {} }));
+    }),
+  );
   const job = join(cwd, 'chains.yaml');
   await writeFile(
     job,
@@ -190,7 +170,7 @@ async function runChain(
 }
 
 it('has the chain of a family, whichever of its names the API wants', async () => {
-  const prints = listPrints((root) => root, true).filter(({ symbol }) => symbol !== 'SPX');
+  const prints = listPrints(asIs, true).filter(({ symbol }) => symbol !== 'SPX');
   const chainOf = (nameOf: (root: string) => string) => (symbol: string) => {
     const found = CONTRACTS.filter(([root]) => nameOf(root) === symbol);
     return found.length === 0 ? undefined : found.map((contract) => [nameOf(contract[0]), contract] as const);
@@ -202,13 +182,7 @@ it('has the chain of a family, whichever of its names the API wants', async () =
   expect(spx?.exposure).toMatchObject({ contracts: 3, isWholeChain: true, callWall: 6_700, putWall: 6_600 });
   for (const symbols of ['SPX, SPY', 'SPXW, SPX, SPY']) {
     const apart = await folder();
-    expect(
-      await runChain(
-        apart,
-        symbols,
-        chainOf((root) => root),
-      ),
-    ).toEqual(['SPX', 'SPXW', 'SPY']);
+    expect(await runChain(apart, symbols, chainOf(asIs))).toEqual(['SPX', 'SPXW', 'SPY']);
     expect(pickNamed(await readReport(apart, prints))).toEqual(pickNamed(first));
   }
   const under = await folder();
@@ -241,8 +215,7 @@ it('has the chain of a family, whichever of its names the API wants', async () =
     const named = symbols.split(',')[0];
     const code = symbols === 'SPX, SPXW' ? 3 : 0;
     await runChain(refused, symbols, (symbol) => (symbol === named ? [[symbol, CONTRACTS[0]]] : status), code);
-    const manifest = join(refused, 'drops/_flowdrop/option-chain', `session=${DAY}`, 'manifest.json');
-    conditions.push((JSON.parse(await readFile(manifest, 'utf8')) as { condition: string }).condition);
+    conditions.push((await readManifest(join(refused, 'drops'), DAY, 'option-chain')).condition);
   }
   expect(conditions).toEqual(['available', 'available', 'degraded', 'available']);
 }, 300_000);

@@ -4,14 +4,13 @@
  * `test/report/naive.slow.test.ts`.
  */
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startRawSource, writeRow } from '../support/raw-source.ts';
+import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
 /** A monthly expiration. */
@@ -19,14 +18,8 @@ const DAY = '2026-11-20';
 const SPOT = 75.5;
 const GEX = 0.05 * 1000 * 100 * SPOT ** 2 * 0.01;
 
-const { cleanups, folder } = useCleanups();
-let engine: Engine;
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-afterAll(async () => {
-  await engine.close();
-});
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 let count = 0;
 function print(symbol: string, clock: string, changes: TradeRow = {}): TradeRow {
@@ -57,16 +50,13 @@ it('counts each contract by its key, its usual records and its settlement', asyn
     print('SPX', '12:00:00', { ...expiring, option_symbol: 'SPX261120C00020000', oi: 1_000_000 }),
     print('SPX', '12:00:00', { ...expiring, option_symbol: 'SPXW261120C00020000' }),
   ];
-  const raw = rows.map((row) => ({ row, bytes: writeRow(row) }));
-  const source = await startRawSource(engine, raw, { rowLimit: 1000, now: `${DAY}T23:15:00Z` });
-  cleanups.push(() => source.close());
+  const source = await keep(startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${DAY}T23:15:00Z` }));
   const cwd = await folder();
   const symbols = ['IDA', 'IDB', 'PAD', 'SDS', 'QSTM', 'FEW', 'SPX'];
   const job = await writeJob(cwd, {
     reports: `reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [${symbols.join(', ')}]`,
   });
-  const run = await flowdrop(['run', job], { cwd, env: source.env });
-  expect(run.code, run.stderr).toBe(0);
+  await flowdrop(['run', job], { cwd, env: source.env, code: 0 });
   const preview = await flowdrop(['--json', 'report', job, '--preview', join(cwd, 'preview')], {
     cwd,
     env: source.env,

@@ -15,10 +15,10 @@ import { openDirectoryStore } from '../../src/store/directory.ts';
 import { publishDay } from '../archive/publish-day.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { type Finished, flowdrop, listFiles, MAIN, makeFolder } from '../support/flowdrop.ts';
+import { type Finished, flowdrop, listFiles, MAIN } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { readSection } from '../support/pages.ts';
-import { startS3 } from '../support/s3-server.ts';
+import { s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
 
 const DATES = ['2026-11-10', '2026-11-12'];
 const ROWS = 1_200;
@@ -28,14 +28,18 @@ const COUNTED = DATES.map((date) => ({ date, n: ROWS }));
 const { server } = await startS3();
 const hasScript = spawnSync('script', ['--version']).status === 0;
 let cwd: string;
-const { cleanups, folder } = useCleanups();
+const { folder } = useCleanups();
 
 const query = (...args: readonly string[]): Promise<Finished> => flowdrop(['query', ...args], { cwd });
 
+const spawnQuery = (...args: readonly string[]) =>
+  spawn(process.execPath, [MAIN, 'query', ...args], {
+    cwd,
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
+  });
+
 beforeAll(async () => {
-  const { path, remove } = await makeFolder();
-  cwd = path;
-  cleanups.push(remove);
+  cwd = await folder();
   await mkdir(join(cwd, 'jobs'));
   await writeJob(join(cwd, 'jobs'), { to: 'drops' });
   const engine = await openEmbeddedEngine();
@@ -81,11 +85,8 @@ describe('flowdrop query', () => {
     const run = await query('SELECT id, size FROM RawOptionTrades', '--format', 'table');
     expect(run.stdout.trim().split('\n')).toHaveLength(2 + 1_000);
     expect(run.stderr).toContain('Only the first 1,000 rows are shown');
-    const small = await query(
-      "SELECT 'a\nb' AS text, 1.5 AS number, NULL AS nothing, [1, 2] AS list",
-      '--format',
-      'table',
-    );
+    const values = "SELECT 'a\nb' AS text, 1.5 AS number, NULL AS nothing, [1, 2] AS list";
+    const small = await query(values, '--format', 'table');
     expect(small.stdout).toBe(
       'text  number  nothing  list\n----  ------  -------  -----\na\\nb     1.5           [1,2]\n',
     );
@@ -185,13 +186,8 @@ describe('flowdrop query', () => {
     expect(types).toMatchObject({
       ...{ id: 'Utf8', date: 'Date32<DAY>', time: 'Timestamp<MICROSECOND>', expiration_date: 'Date32<DAY>' },
       ...{ earning_date: 'Date32<DAY>', updated_timestamp: 'Timestamp<MICROSECOND, UTC>', market_cap: 'Int64' },
-      ...{
-        five: 'Timestamp<SECOND>',
-        nothing: 'Timestamp<SECOND>',
-        day: 'Date32<DAY>',
-        size: 'Int32',
-        price: 'Float64',
-      },
+      ...{ five: 'Timestamp<SECOND>', nothing: 'Timestamp<SECOND>', day: 'Date32<DAY>' },
+      ...{ size: 'Int32', price: 'Float64' },
     });
     // Each reader has the very values that the drops have.
     const sums = `count(*)::INT AS n, sum(epoch_us(time))::TEXT AS time, sum(epoch_us(updated_timestamp))::TEXT AS updated,
@@ -203,11 +199,8 @@ describe('flowdrop query', () => {
     expect(await queryDuckDb(`SELECT ${sums} FROM (${drops})`)).toEqual([
       { ...written, price: expect.closeTo(Number(written?.['price'])) },
     ]);
-    const rows = await parquetReadObjects({
-      file,
-      columns: ['id', 'time', 'five', 'date', 'earning_date'],
-      compressors,
-    });
+    const read = ['id', 'time', 'five', 'date', 'earning_date'];
+    const rows = await parquetReadObjects({ file, columns: read, compressors });
     const micros = rows.reduce((sum, row) => sum + BigInt((row['time'] as Date).getTime()) * 1000n, 0n);
     expect(String(micros)).toBe(written?.['time']);
     expect(arrow.numRows).toBe(written?.['n']);
@@ -252,72 +245,48 @@ describe('flowdrop query', () => {
     expect((await listFiles(cwd)).filter((name) => name.includes('half'))).toEqual([]);
   });
 
+  const MISSPELT =
+    /Table tradse is not available \(did you mean trades\?\)\.\n.* over RawOptionTrades, RawOptionTradesMaxDateOnlyMV, trades, trades_counted, in .*`flowdrop query "SHOW TABLES"`/;
   it.each([
     [
-      'an attack',
       ["SELECT * FROM file('/etc/passwd')"],
-      2,
       /INVALID_SQL: Table function file is not available\.\n {2}-> Allowed are SHOW TABLES, DESCRIBE TABLE and one SELECT/,
     ],
+    [['DESCRIBE TABLE tradse'], /INVALID_SQL: Table tradse is not available/],
+    [['DESCRIBE `system.tables`'], /INVALID_SQL: Table system.tables is not/],
+    [['DESCRIBE TRADES'], /INVALID_QUERY: .*does not exist/],
+    [['DESCRIBE 1'], /INVALID_SQL: Table 1 is not available\.\n/],
+    [["DESCRIBE file('/etc/passwd')"], /INVALID_SQL: Only SELECT/],
+    [['SHOW TABLES FROM system'], /INVALID_SQL: Only SELECT/],
+    [['SELECT 1; SELECT 2'], /INVALID_SQL: Only one statement/],
+    [['SELECT nope FROM RawOptionTrades'], /INVALID_QUERY: .*nope.*ClickHouse says: .*nope/],
+    [['  '], /SQL_MISSING/],
+    [['SELECT 1', '--job', 'nope'], /JOB_UNKNOWN/],
+    [['SELECT 1', '--dataset', 'trades'], /--from-store LOCATION, which is missing/],
     [
-      'a table to describe that is misspelt',
-      ['DESCRIBE TABLE tradse'],
-      2,
-      /INVALID_SQL: Table tradse is not available/,
-    ],
-    ["a table of the engine's to describe", ['DESCRIBE `system.tables`'], 2, /INVALID_SQL: Table system.tables is not/],
-    ['a table to describe in another case', ['DESCRIBE TRADES'], 2, /INVALID_QUERY: .*does not exist/],
-    ['no table to describe', ['DESCRIBE 1'], 2, /INVALID_SQL: Table 1 is not available\.\n/],
-    ['a file to describe', ["DESCRIBE file('/etc/passwd')"], 2, /INVALID_SQL: Only SELECT/],
-    ['a list of anything else', ['SHOW TABLES FROM system'], 2, /INVALID_SQL: Only SELECT/],
-    ['two statements', ['SELECT 1; SELECT 2'], 2, /INVALID_SQL: Only one statement/],
-    [
-      'a column that nobody has',
-      ['SELECT nope FROM RawOptionTrades'],
-      2,
-      /INVALID_QUERY: .*nope.*ClickHouse says: .*nope/,
-    ],
-    ['no SQL', ['  '], 2, /SQL_MISSING/],
-    ['an unknown job', ['SELECT 1', '--job', 'nope'], 2, /JOB_UNKNOWN/],
-    ['a dataset without its store', ['SELECT 1', '--dataset', 'trades'], 2, /--from-store LOCATION, which is missing/],
-    [
-      'a dataset that leads elsewhere',
       ['SELECT 1', '--from-store', 'drops', '--dataset', '../x'],
-      2,
       /DATASET_UNKNOWN: .* has no dataset "..\/x"; it has trades/,
     ],
     [
-      'a dataset that is misspelt',
       ['SELECT 1', '--from-store', 'drops', '--dataset', 'trade'],
-      2,
       /DATASET_UNKNOWN: .*\n {2}-> Did you mean --dataset trades\?/,
     ],
+    [['SELECT 1 FROM tradse'], MISSPELT],
+    [['SELECT 1', '--from-store', 'jobs'], /ARCHIVE_EMPTY/],
     [
-      'a table that is misspelt',
-      ['SELECT 1 FROM tradse'],
-      2,
-      /Table tradse is not available \(did you mean trades\?\)\.\n.* over RawOptionTrades, RawOptionTradesMaxDateOnlyMV, trades, trades_counted, in .*`flowdrop query "SHOW TABLES"`/,
-    ],
-    ['a store without drops', ['SELECT 1', '--from-store', 'jobs'], 1, /ARCHIVE_EMPTY/],
-    [
-      'a text function of a date',
       ["SELECT count() FROM trades WHERE date LIKE '2026-11-1%'"],
-      2,
       /INVALID_QUERY: (.*\n)*.*-> .*typed.*toString\(date\).*--api-types/,
     ],
-    ['a store that is not there', ['SELECT 1', '--from-store', 'nowhere', '--dataset', 'x'], 1, /STORE_MISSING/],
-    ['an unknown format', ['SELECT 1', '--format', 'xml'], 2, /Allowed choices are table, json/],
-    ['a file without a format', ['SELECT 1', '--out', 'answer'], 2, /the format of --out answer is unknown/],
-    [
-      'a place where nothing can be written',
-      ['SELECT 1', '--out', '/proc/answer.csv'],
-      2,
-      /OUT_FAILED|OUT_FOLDER_MISSING/,
-    ],
-    ['a folder that is not there', ['SELECT 1', '--out', 'no/answer.csv'], 2, /OUT_FOLDER_MISSING/],
-  ])('refuses %s', async (_what, args, code, says) => {
+    [['SELECT 1', '--from-store', 'nowhere', '--dataset', 'x'], /STORE_MISSING/],
+    [['SELECT 1', '--format', 'xml'], /Allowed choices are table, json/],
+    [['SELECT 1', '--out', 'answer'], /the format of --out answer is unknown/],
+    [['SELECT 1', '--out', '/proc/answer.csv'], /OUT_FAILED|OUT_FOLDER_MISSING/],
+    [['SELECT 1', '--out', 'no/answer.csv'], /OUT_FOLDER_MISSING/],
+  ])('refuses %j', async (args, says) => {
     const run = await query(...args);
-    expect([run.code, run.stdout]).toEqual([code, '']);
+    // A store without drops, and one that is not there, are no wrong usage.
+    const isUsage = !args.includes('jobs') && !args.includes('nowhere');
+    expect([run.code, run.stdout]).toEqual([isUsage ? 2 : 1, '']);
     expect(run.stderr).toMatch(says);
     // None of it may tell of folders and databases of ours.
     expect(run.stderr).not.toMatch(/flowdrop-query-|(archive|resolve)_[0-9a-f]{24}|DB::/);
@@ -335,10 +304,7 @@ describe('flowdrop query', () => {
   it('lists the tables that can be read, in every format, and the columns of one as a query returns them', async () => {
     const tables = [
       { name: 'RawOptionTrades', description: 'all rows of trades, 2026-11-10 to 2026-11-12' },
-      {
-        name: 'RawOptionTradesMaxDateOnlyMV',
-        description: 'newest rows of trades, 2026-11-12 to 2026-11-12',
-      },
+      { name: 'RawOptionTradesMaxDateOnlyMV', description: 'newest rows of trades, 2026-11-12 to 2026-11-12' },
       { name: 'trades', description: 'all rows of trades, 2026-11-10 to 2026-11-12' },
       { name: 'trades_counted', description: 'counted rows of trades, 2026-11-10 to 2026-11-12' },
     ];
@@ -383,10 +349,7 @@ describe('flowdrop query', () => {
   it('stops at Ctrl-C, with exit code 130 and no file', async () => {
     const sql =
       'SELECT count() FROM RawOptionTrades AS a, RawOptionTrades AS b, RawOptionTrades AS c WHERE a.size * b.oi + c.oi = 7';
-    const child = spawn(process.execPath, [MAIN, 'query', sql, '--out', 'never.json'], {
-      cwd,
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
-    });
+    const child = spawnQuery(sql, '--out', 'never.json');
     let said = '';
     child.stderr.on('data', (chunk) => {
       said += chunk;
@@ -408,10 +371,7 @@ describe('flowdrop query', () => {
     async (format) => {
       // Far more than any pipe holds; a table is one write, which the command has finished before it is stopped.
       const sql = 'SELECT a.* FROM RawOptionTrades AS a, RawOptionTrades AS b LIMIT 20000';
-      const child = spawn(process.execPath, [MAIN, 'query', sql, '--format', format], {
-        cwd,
-        env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
-      });
+      const child = spawnQuery(sql, '--format', format);
       child.stderr.resume();
       // The answer has begun to come, and comes no further: what is not asked for fills the pipe.
       await once(child.stdout, 'readable');
@@ -442,15 +402,8 @@ describe('flowdrop query', () => {
   it.skipIf(server === undefined)('asks S3 with the credentials of the environment, which nothing shows', async () => {
     if (server === undefined) return;
     const to = `s3://${server.bucket}/query-${process.pid}-${Date.now()}`;
-    const env = {
-      AWS_ACCESS_KEY_ID: server.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
-      AWS_REGION: server.region,
-      AWS_ENDPOINT_URL_S3: server.endpoint,
-      FLOWDROP_S3_PATH_STYLE: String(server.pathStyle),
-    };
+    const env: Record<string, string> = { ...s3Environment(server) };
     const { openS3Store } = await import('../../src/store/s3.ts');
-    const { useS3Credentials } = await import('../support/s3-server.ts');
     useS3Credentials(server);
     const { bucket, endpoint, region, pathStyle } = server;
     const store = await openS3Store({ bucket, prefix: to.split('/')[3] ?? '', endpoint, region, pathStyle });
@@ -460,12 +413,11 @@ describe('flowdrop query', () => {
     const run = await ask(COUNT);
     expect([run.code, JSON.parse(run.stdout)], run.stderr).toEqual([0, COUNTED]);
     expect(run.stderr).toMatch(/ from S3, /);
-    const wrong = await flowdrop(['query', COUNT, '--from-store', to, '--dataset', 'trades'], {
-      cwd,
-      env: { ...env, AWS_SECRET_ACCESS_KEY: 'wrong-secret-key' },
-    });
+    const nope = await ask('SELECT nope FROM RawOptionTrades');
+    env['AWS_SECRET_ACCESS_KEY'] = 'wrong-secret-key';
+    const wrong = await ask(COUNT);
     expect(wrong.code).toBe(1);
-    for (const text of [run.stderr, run.stdout, wrong.stderr, (await ask('SELECT nope FROM RawOptionTrades')).stderr]) {
+    for (const text of [run.stderr, run.stdout, nope.stderr, wrong.stderr]) {
       expect(text).not.toContain(server.secretAccessKey);
     }
     for await (const { key } of store.list('')) await store.remove(key);

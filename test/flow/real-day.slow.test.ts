@@ -1,6 +1,6 @@
 /**
- * One real session from the API to the drop and the mail: every field of every row, the totals, both entry points, both
- * stores, low limits, and a second run. Kills are in `kill.slow.test.ts`, bad input in `bad-input.slow.test.ts`.
+ * One real session from the API to the drop and the mail: every field of every row, the totals, both entry points, low
+ * limits, and a second run. Kills are in `kill.slow.test.ts`, bad input in `bad-input.slow.test.ts`.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -8,8 +8,6 @@ import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { formatDollars } from '../../src/core/units.ts';
-import { manifestKey } from '../../src/ledger/layout.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { type ApiRow, queryDuckDb, readInput, readWithDuckDb, readWithHyparquet } from '../support/drop.ts';
@@ -19,12 +17,12 @@ import {
   listFiles,
   REAL_DAY,
   REAL_DAY_FILE,
-  readJson,
+  REPO,
+  readManifest,
   startService,
   type TestService,
 } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startS3 } from '../support/s3-server.ts';
 
 const SERVE = ['--data', REAL_DAY_FILE, '--as-of', '2016-06-01T21:00:00Z'];
 const PARTITION = join('drops', 'trades', `session=${REAL_DAY}`);
@@ -40,7 +38,12 @@ const TOTALS = {
 };
 
 let input: ReadonlyMap<string, ApiRow>;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
+
+async function serve(args: string): Promise<TestService> {
+  const service = await keep(startService([...SERVE, ...args.split(' ')]));
+  return service;
+}
 
 function expectSameRows(rows: readonly ApiRow[]): void {
   expect(rows.length).toBe(2295);
@@ -59,8 +62,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     let cwd: string;
     let requestsOfRun: number;
     beforeAll(async () => {
-      service = await startService([...SERVE, '--row-limit', '100']);
-      cleanups.push(() => service.stop());
+      service = await serve('--row-limit 100');
       cwd = await folder();
       const job = await writeJob(cwd);
       const run = await flowdrop(['run', job], { cwd, env: service.env });
@@ -69,16 +71,11 @@ describe.skipIf(!hasRealDay)('the real day', () => {
       requestsOfRun = service.requests.length;
     });
 
-    it('gives DuckDB every field of every row as the API sent it', async () => {
-      expectSameRows(await readWithDuckDb(join(cwd, PARTITION, 'trades.parquet')));
-    });
-
-    it('gives hyparquet every field of every row as the API sent it', async () => {
-      expectSameRows(await readWithHyparquet(join(cwd, PARTITION, 'trades.parquet')));
-    });
-
-    it('is sorted by symbol, time and id', async () => {
-      const rows = await readWithDuckDb(join(cwd, PARTITION, 'trades.parquet'));
+    it('gives two readers every field of every row as the API sent it, sorted by symbol, time and id', async () => {
+      const file = join(cwd, PARTITION, 'trades.parquet');
+      const rows = await readWithDuckDb(file);
+      expectSameRows(rows);
+      expectSameRows(await readWithHyparquet(file));
       const keys = rows.map((row) => `${row['symbol']} ${row['time']} ${row['id']}`);
       expect(keys).toEqual([...keys].sort());
     });
@@ -116,21 +113,11 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     });
 
     it('has a manifest that describes the object', async () => {
-      const manifest = await readJson<Manifest>(cwd, 'drops', manifestKey('trades', REAL_DAY));
+      const manifest = await readManifest(join(cwd, 'drops'), REAL_DAY);
       expect(manifest).toMatchObject({
-        job_id: 'nightly',
-        dataset: 'trades',
-        date: REAL_DAY,
-        revision: 1,
-        condition: 'available',
-        rows: 2295,
-        source_rows: 2295,
-        duplicates: 0,
-        min_time: '2016-06-01 09:30:02',
-        max_time: '2016-06-01 16:14:52',
-        row_limit: 100,
-        sort: ['symbol', 'time', 'id'],
-        extra_columns: [],
+        ...{ job_id: 'nightly', dataset: 'trades', date: REAL_DAY, revision: 1, condition: 'available' },
+        ...{ rows: 2295, source_rows: 2295, duplicates: 0, row_limit: 100, extra_columns: [] },
+        ...{ min_time: '2016-06-01 09:30:02', max_time: '2016-06-01 16:14:52', sort: ['symbol', 'time', 'id'] },
       });
       expect(manifest.windows.reduce((sum, { rows }) => sum + rows, 0)).toBe(2295);
       const verified = await flowdrop(['verify', join(cwd, 'nightly.yaml'), '--deep'], { cwd, env: service.env });
@@ -165,68 +152,25 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     });
   });
 
-  it('reaches S3 whole, and is verified there', async () => {
-    const s3 = await startS3();
-    if (!s3.server) return;
-    const service = await startService([...SERVE, '--row-limit', '100']);
-    cleanups.push(() => service.stop());
+  it.each([
+    ['through the portal, when a second has more rows than a page', 'portal', '--row-limit 7'],
+    [
+      'when scan limits force a table by symbol to be split',
+      'historical',
+      '--row-limit 100 --order symbol --scan-limit 600',
+    ],
+  ] as const)('comes home whole %s', async (_, api, args) => {
+    const service = await serve(args);
     const cwd = await folder();
-    const job = await writeJob(cwd, { to: `s3://${s3.server.bucket}/real-day-${process.pid}-${Date.now()}` });
-    const env = {
-      ...service.env,
-      AWS_ENDPOINT_URL_S3: s3.server.endpoint,
-      AWS_REGION: s3.server.region,
-      AWS_ACCESS_KEY_ID: s3.server.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: s3.server.secretAccessKey,
-      FLOWDROP_S3_PATH_STYLE: 'true',
-    };
-    const run = await flowdrop(['run', job], { cwd, env });
-    expect(run.code, run.stderr).toBe(0);
-    const verified = await flowdrop(['verify', job], { cwd, env });
-    expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining(`ok    ${REAL_DAY}  2,295 rows`) });
-    expectSameRows(await readWithDuckDb(join(cwd, '.flowdrop', 'nightly', 'drops', `${REAL_DAY}.parquet`)));
-  });
-
-  const variants = [
-    {
-      name: 'through the portal entry point, which never says that it truncates',
-      api: 'portal',
-      args: ['--row-limit', '100'],
-    },
-    {
-      name: 'when scan limits force the day to be split',
-      api: 'historical',
-      args: ['--row-limit', '100', '--scan-limit', '600'],
-    },
-    { name: 'when a second has more rows than a page', api: 'historical', args: ['--row-limit', '7'] },
-    { name: 'through the portal, when a second has more rows than a page', api: 'portal', args: ['--row-limit', '7'] },
-    {
-      name: 'when the table is ordered by symbol',
-      api: 'historical',
-      args: ['--row-limit', '100', '--order', 'symbol'],
-    },
-    {
-      name: 'when the table is ordered by symbol and scan limits force the day to be split',
-      api: 'historical',
-      args: ['--row-limit', '100', '--order', 'symbol', '--scan-limit', '600'],
-    },
-  ] as const;
-  it.each(variants)('comes home whole $name', async ({ api, args }) => {
-    const service = await startService([...SERVE, ...args]);
-    cleanups.push(() => service.stop());
-    const cwd = await folder();
-    const run = await flowdrop(['run', await writeJob(cwd, { api, reports: '' })], { cwd, env: service.env });
-    expect(run.code, run.stderr).toBe(0);
+    await flowdrop(['run', await writeJob(cwd, { api, reports: '' })], { cwd, env: service.env, code: 0 });
     expectSameRows(await readWithDuckDb(join(cwd, PARTITION, 'trades.parquet')));
   });
 
   it('is aggregated by the API with the shipped job, and the groups add up to the totals', async () => {
-    const service = await startService([...SERVE, '--row-limit', '100']);
-    cleanups.push(() => service.stop());
+    const service = await serve('--row-limit 100');
     const cwd = await folder();
-    const shipped = join(import.meta.dirname, '..', '..', 'jobs', 'symbol-minute-flow.yaml');
-    const run = await flowdrop(['run', shipped], { cwd, env: service.env });
-    expect(run.code, run.stderr).toBe(0);
+    const shipped = join(REPO, 'jobs', 'symbol-minute-flow.yaml');
+    await flowdrop(['run', shipped], { cwd, env: service.env, code: 0 });
     const file = join(cwd, 'out', 'drops', 'symbol-minute-flow', `session=${REAL_DAY}`, 'symbol-minute-flow.parquet');
     const [sums] = await queryDuckDb(
       `SELECT sum(total_premium) AS total, sum(bullish_premium) AS bullish, CAST(sum(trades) AS DOUBLE) AS trades, CAST(sum(contracts) AS DOUBLE) AS contracts FROM '${file}'`,

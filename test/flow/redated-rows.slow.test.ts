@@ -1,53 +1,44 @@
 /** Rows that get another date stand in one drop in the end: as soon as the source and the store can tell which. */
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
-import { startFront } from '../chaos/front.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
 import { createRow, planAlteration, type TableRow } from '../chaos/rows.ts';
-import { ChaosTable, closeTables } from '../chaos/table.ts';
-import { useCleanups } from '../support/cleanups.ts';
 import { readWithHyparquet } from '../support/drop.ts';
-import { isPage } from '../support/engine-source.ts';
-import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { flowdrop, readManifest } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
+import { useTables } from './table-front.ts';
 
 const ROWS = 400;
 const MOVED = 12;
 const [GAVE, TOOK] = ['2026-11-19', '2026-11-20'] as const;
-const OPEN_SECOND = 34_200;
+const [OPEN_SECOND, CLOSE_SECOND] = [34_200, 57_600];
 
-const { cleanups, folder } = useCleanups();
-// Last, after the tables.
-cleanups.push(closeTables);
+const { folder, openTable } = useTables();
 
-function createDay(date: string, first: number, until: number): readonly TableRow[] {
+function createDay(date: string, first = 0): readonly TableRow[] {
   return Array.from({ length: ROWS }, (_, k) =>
-    createRow(date, first + k, OPEN_SECOND + Math.floor((k * (until - OPEN_SECOND)) / ROWS)),
+    createRow(date, first + k, OPEN_SECOND + Math.floor((k * (CLOSE_SECOND - OPEN_SECOND)) / ROWS)),
   );
 }
 
 /** A worker's life with a source of these rows, from the close of the first date on. */
 async function begin(rows: readonly TableRow[]) {
   const cwd = await folder();
-  const table = await ChaosTable.create('time', rows);
-  cleanups.push(() => table.drop());
   let now = Date.parse('2026-11-19T22:00:00Z');
-  const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
-  cleanups.push(() => front.close());
+  const source = await openTable(rows, { now: () => now });
   const clock = await createMovedClock(cwd, now);
   const job = await writeJob(cwd, { reports: '' });
-  const env = { FLOWDROP_API_URL: front.url, FLOWDROP_API_KEY: KEY, FLOWDROP_REQUESTS_PER_SECOND: '50', ...clock.env };
+  const env = { ...source.env, ...clock.env, FLOWDROP_CLOCK: 'checked' };
   return {
-    table,
+    table: source.table,
     run: async (at: string, code = 0) => {
       now = Date.parse(at);
       await clock.moveTo(now);
-      const ended = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } });
+      const ended = await flowdrop(['run', job], { cwd, env });
       expect(ended.code, ended.stderr).toBe(code);
     },
-    manifest: async (date: string) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
+    manifest: async (date: string) => await readManifest(join(cwd, 'drops'), date),
     /** Which of these rows are in the drop of a date. */
     among: async (date: string, ids: readonly string[]) => {
       const there = (await readWithHyparquet(join(cwd, 'drops', dropKey('trades', date)))).map(({ id }) => String(id));
@@ -62,7 +53,7 @@ function planMove(day: readonly TableRow[], to: string) {
 }
 
 it('rows that move to a date which is not over stand in one drop in the end', async () => {
-  const day = createDay(GAVE, 0, 57_600);
+  const day = createDay(GAVE);
   const { table, run, manifest, among } = await begin(day);
   await run('2026-11-19T22:00:00Z');
 
@@ -72,7 +63,7 @@ it('rows that move to a date which is not over stand in one drop in the end', as
   await run('2026-11-20T18:00:00Z');
   expect(await manifest(GAVE)).toMatchObject({ revision: 2, rows: ROWS + 1, kept: MOVED });
 
-  await table.change({ remove: [], add: createDay(TOOK, 20_000, 57_600) });
+  await table.change({ remove: [], add: createDay(TOOK, 20_000) });
   await run('2026-11-20T22:00:00Z');
   expect(await manifest(TOOK)).toMatchObject({ condition: 'available', rows: ROWS + MOVED });
   expect(await manifest(GAVE)).toMatchObject({ condition: 'available', revision: 3, rows: ROWS + 1 - MOVED });
@@ -81,7 +72,7 @@ it('rows that move to a date which is not over stand in one drop in the end', as
 }, 600_000);
 
 it('rows that move to a later date which lost a row itself stand in one drop after the next run', async () => {
-  const [day, later] = [createDay(GAVE, 0, 57_600), createDay(TOOK, 20_000, 57_600)];
+  const [day, later] = [createDay(GAVE), createDay(TOOK, 20_000)];
   const { table, run, manifest, among } = await begin([...day, ...later]);
   await run('2026-11-20T22:00:00Z');
 
@@ -94,7 +85,7 @@ it('rows that move to a later date which lost a row itself stand in one drop aft
 }, 600_000);
 
 it('rows that move to an earlier date which lost a row itself leave the later one once that one is sealed, expired or not', async () => {
-  const [earlier, day] = [createDay(GAVE, 0, 57_600), createDay(TOOK, 20_000, 57_600)];
+  const [earlier, day] = [createDay(GAVE), createDay(TOOK, 20_000)];
   const { table, run, manifest, among } = await begin([...earlier, ...day]);
   await run('2026-11-20T22:00:00Z');
 

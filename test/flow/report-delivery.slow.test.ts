@@ -7,8 +7,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { beforeAll, expect, it } from 'vitest';
+import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -16,96 +16,87 @@ import { pickNewest } from '../support/store-keys.ts';
 
 const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
 
+const REPORT = 'reports:\n  - template: flow\n    to: ';
+
 let cwd: string;
 let env: Readonly<Record<string, string>>;
-const { cleanups, folder } = useCleanups();
+const { cleanups, folder, keep } = useCleanups();
 
 beforeAll(async () => {
   cwd = await folder();
-  const service = await startService(['--generate', '2', '--generate-rows', '500']);
-  cleanups.push(() => service.stop());
+  const service = await keep(startService(['--generate', '2', '--generate-rows', '500']));
   env = service.env;
 });
 
-describe('a report whose process is killed', () => {
-  /** Kills the process when it comes to the second recipient: before the message is taken, or after. */
-  const MOMENTS: readonly {
-    readonly when: string;
-    readonly repeated: readonly string[];
-    options(kill: () => void): SMTPServerOptions;
-  }[] = [
-    {
-      when: 'between two recipients goes on with the rest, and nobody gets it twice',
-      repeated: [],
-      options: (kill) => ({
-        onRcptTo({ address }, _session, done) {
-          if (address === TO[1]) kill();
-          done();
-        },
-      }),
-    },
-    {
-      when: 'before a message was answered repeats that one alone, under the same Message-ID',
-      repeated: [TO[1]],
-      options: (kill) => ({
-        onData(stream, session, done) {
-          const to = session.envelope.rcptTo.map(({ address }) => address).join();
-          const chunks: Buffer[] = [];
-          stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-          stream.on('end', () => {
-            taken.push({ to, source: Buffer.concat(chunks) });
-            if (to === TO[1]) kill();
-            else done(null);
-          });
-        },
-      }),
-    },
-  ];
-  let taken: { readonly to: string; readonly source: Buffer }[] = [];
+const mailTo = ({ port }: SmtpReceiver) => ({ ...env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${port}` });
 
-  it.each(MOMENTS)('$when', async ({ options, repeated }) => {
-    taken = [];
-    let child: ChildProcess | undefined;
-    const kill = () => {
+/** Kills the process when it comes to the second recipient: before the message is taken, or after. */
+const MOMENTS: readonly {
+  readonly when: string;
+  readonly repeated: readonly string[];
+  options(kill: () => void): SMTPServerOptions;
+}[] = [
+  {
+    when: 'between two recipients goes on with the rest, and nobody gets it twice',
+    repeated: [],
+    options: (kill) => ({
+      onRcptTo({ address }, _session, done) {
+        if (address === TO[1]) kill();
+        done();
+      },
+    }),
+  },
+  {
+    when: 'before a message was answered repeats that one alone, under the same Message-ID',
+    repeated: [TO[1]],
+    options: (kill) => ({
+      onData(stream, session, done) {
+        const to = session.envelope.rcptTo.map(({ address }) => address).join();
+        const chunks: Buffer[] = [];
+        stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+        stream.on('end', () => {
+          taken.push({ to, source: Buffer.concat(chunks) });
+          if (to === TO[1]) kill();
+          else done(null);
+        });
+      },
+    }),
+  },
+];
+let taken: { readonly to: string; readonly source: Buffer }[] = [];
+
+it.each(MOMENTS)('a report whose process is killed $when', async ({ options, repeated }) => {
+  taken = [];
+  let child: ChildProcess | undefined;
+  const receiver = await startSmtpReceiver(
+    options(() => {
       child?.kill('SIGKILL');
       child = undefined;
-    };
-    const receiver = await startSmtpReceiver(options(kill));
-    try {
-      const name = `killed-${repeated.length}`;
-      const reports = `reports:\n  - template: flow\n    to: [${TO.join(', ')}]`;
-      const job = await writeJob(cwd, { name, to: name, reports });
-      const smtp = { ...env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}` };
-      const onStart = (started: ChildProcess) => {
-        child = started;
-      };
-      const killed = await flowdrop(['run', job], { cwd, env: smtp, onStart });
-      expect(killed.code, killed.stderr).toBeNull();
-      // The next process finds another server: the one that takes everything.
-      const calm = await startSmtpReceiver();
-      try {
-        const next = await flowdrop(['run', job], {
-          cwd,
-          env: { ...env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${calm.port}` },
-        });
-        expect(next.code, next.stderr).toBe(0);
-        const all = [...receiver.messages, ...taken, ...calm.messages];
-        expect(all.map(({ to }) => to).toSorted()).toEqual([...TO, ...repeated].toSorted());
-        expect(calm.messages.map(({ to }) => to)).toEqual(TO.slice(1));
-        const ids = await Promise.all(all.map(async ({ source }) => (await PostalMime.parse(source)).messageId));
-        expect(new Set(ids).size).toBe(TO.length);
-      } finally {
-        await calm.close();
-      }
-    } finally {
-      await receiver.close();
-    }
+    }),
+  );
+  cleanups.push(receiver.close);
+  const name = `killed-${repeated.length}`;
+  const job = await writeJob(cwd, { name, to: name, reports: `${REPORT}[${TO.join(', ')}]` });
+  const killed = await flowdrop(['run', job], {
+    cwd,
+    env: mailTo(receiver),
+    onStart: (started) => {
+      child = started;
+    },
   });
+  expect(killed.code, killed.stderr).toBeNull();
+  // The next process finds another server: the one that takes everything.
+  const calm = await keep(startSmtpReceiver());
+  await flowdrop(['run', job], { cwd, env: mailTo(calm), code: 0 });
+  const all = [...receiver.messages, ...taken, ...calm.messages];
+  expect(all.map(({ to }) => to).toSorted()).toEqual([...TO, ...repeated].toSorted());
+  expect(calm.messages.map(({ to }) => to)).toEqual(TO.slice(1));
+  const ids = await Promise.all(all.map(async ({ source }) => (await PostalMime.parse(source)).messageId));
+  expect(new Set(ids).size).toBe(TO.length);
 });
 
 it('a broken receipt fails its own date, by name, and the next date is mailed', async () => {
-  const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]';
-  const job = await writeJob(cwd, { name: 'broken', to: 'broken-drops', reports });
+  const job = await writeJob(cwd, { name: 'broken', to: 'broken-drops', reports: `${REPORT}[desk@example.com]` });
   const own = { ...env, FLOWDROP_OUTBOX_DIR: join(cwd, 'broken-mail') };
   expect((await flowdrop(['run', job, '--no-report'], { cwd, env: own })).code).toBe(0);
   const store = join(cwd, 'broken-drops');
@@ -114,33 +105,29 @@ it('a broken receipt fails its own date, by name, and the next date is mailed', 
   expect((await flowdrop(['report', job, '--date', first], { cwd, env: own })).code).toBe(0);
   const [receipt = ''] = pickNewest((await listFiles(store)).filter((file) => file.includes('/receipt/')));
   await writeFile(join(store, receipt), '{"report": "');
-  const { code, stdout, stderr } = await flowdrop(['run', job], { cwd, env: own });
-  expect(code, stderr).toBe(1);
+  const { stdout, stderr } = await flowdrop(['run', job], { cwd, env: own, code: 1 });
   expect(stdout + stderr).toContain(`${receipt} is not a receipt`);
   expect(stdout + stderr).toContain(`so the report of ${first} is mailed to nobody`);
   const mailed = (await listFiles(join(store, '_flowdrop', 'reports'))).filter((file) => file.endsWith('.eml'));
   expect(mailed.map((file) => /session=(.{10})/.exec(file)?.[1])).toEqual([first, second]);
 });
 
-describe('report --preview', () => {
-  it('writes a page with its pictures, the text, the message and its attachments, and mails nobody', async () => {
-    const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    attach: [csv]';
-    const job = await writeJob(cwd, { name: 'preview', to: 'preview-drops', reports });
-    expect((await flowdrop(['run', job, '--no-report'], { cwd, env })).code).toBe(0);
-    const preview = await flowdrop(['report', job, '--preview', 'shown'], { cwd, env });
-    expect(preview.code, preview.stderr).toBe(0);
-    const files = await listFiles(join(cwd, 'shown'));
-    expect(preview.stdout.trim().split('\n').toSorted()).toEqual(
-      files.map((file) => join(cwd, 'shown', file)).toSorted(),
-    );
-    expect(files).toEqual(expect.arrayContaining(['flow-1.eml', 'flow-1.html', 'flow-1.txt']));
-    expect(files.filter((file) => file.endsWith('.csv')).length).toBeGreaterThan(0);
-    const html = await readFile(join(cwd, 'shown', 'flow-1.html'), 'utf8');
-    expect(html).toContain('src="data:image/png;base64,');
-    expect(html).not.toContain('cid:');
-    const eml = await PostalMime.parse(await readFile(join(cwd, 'shown', 'flow-1.eml')));
-    expect(eml.to).toMatchObject([{ address: 'desk@example.com' }]);
-    expect(await listFiles(join(cwd, 'out', 'mail'))).toEqual([]);
-    expect(await listFiles(join(cwd, 'preview-drops', '_flowdrop', 'reports'))).toEqual([]);
-  });
+it('report --preview writes a page with its pictures, the text, the message and its attachments, and mails nobody', async () => {
+  const reports = `${REPORT}[desk@example.com]\n    attach: [csv]`;
+  const job = await writeJob(cwd, { name: 'preview', to: 'preview-drops', reports });
+  expect((await flowdrop(['run', job, '--no-report'], { cwd, env })).code).toBe(0);
+  const preview = await flowdrop(['report', job, '--preview', 'shown'], { cwd, env, code: 0 });
+  const files = await listFiles(join(cwd, 'shown'));
+  expect(preview.stdout.trim().split('\n').toSorted()).toEqual(
+    files.map((file) => join(cwd, 'shown', file)).toSorted(),
+  );
+  expect(files).toEqual(expect.arrayContaining(['flow-1.eml', 'flow-1.html', 'flow-1.txt']));
+  expect(files.filter((file) => file.endsWith('.csv')).length).toBeGreaterThan(0);
+  const html = await readFile(join(cwd, 'shown', 'flow-1.html'), 'utf8');
+  expect(html).toContain('src="data:image/png;base64,');
+  expect(html).not.toContain('cid:');
+  const eml = await PostalMime.parse(await readFile(join(cwd, 'shown', 'flow-1.eml')));
+  expect(eml.to).toMatchObject([{ address: 'desk@example.com' }]);
+  expect(await listFiles(join(cwd, 'out', 'mail'))).toEqual([]);
+  expect(await listFiles(join(cwd, 'preview-drops', '_flowdrop', 'reports'))).toEqual([]);
 });

@@ -4,25 +4,18 @@
  * docs/formulas.md says.
  */
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startRawSource, writeRow } from '../support/raw-source.ts';
+import { startRawSource, toRaw } from '../support/raw-source.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 
-const { cleanups, folder } = useCleanups();
-let engine: Engine;
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
-afterAll(async () => {
-  await engine.close();
-});
+const { folder, keep } = useCleanups();
+const engine = await keep(openEmbeddedEngine());
 
 let count = 0;
 /** A trade of $100 x size. */
@@ -57,6 +50,16 @@ function listSession(date: string, evening: string, close: number, byOwnDay: boo
   ];
 }
 
+/** Seals these dates of a source with these rows, by a job whose report watches SPX. */
+async function backfill(rows: readonly TradeRow[], from: string, to: string) {
+  const source = await keep(startRawSource(engine, rows.map(toRaw), { rowLimit: 1000, now: `${to}T23:15:00Z` }));
+  const cwd = await folder();
+  const reports = 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPX]';
+  const [job, { env }] = [await writeJob(cwd, { reports }), source];
+  await flowdrop(['backfill', job, '--from', from, '--to', to], { cwd, env, code: 0 });
+  return { cwd, env, job };
+}
+
 it.each([
   ['2026-02-06', '2026-02-09', ['overnight', 'overnight', 'regular'], ['overnight', 'overnight', 'curb']],
   ['2026-07-10', '2026-07-13', ['overnight', 'overnight', 'curb'], ['early', 'overnight', 'curb']],
@@ -65,15 +68,7 @@ it.each([
     ...[print('AAPL', date, `${date} 08:00:00`, 1), print('RUT', date, `${date} 08:00:00`, 1)],
     print('RUT', date, `${date} 16:15:30`, 1),
   ]);
-  const raw = rows.map((row) => ({ row, bytes: writeRow(row) }));
-  const source = await startRawSource(engine, raw, { rowLimit: 1000, now: `${to}T23:15:00Z` });
-  cleanups.push(() => source.close());
-  const cwd = await folder();
-  const run = await flowdrop(['backfill', await writeJob(cwd, {}), '--from', from, '--to', to], {
-    cwd,
-    env: source.env,
-  });
-  expect(run.code, run.stderr).toBe(0);
+  const { cwd } = await backfill(rows, from, to);
   const found = await queryDuckDb(
     `SELECT segment FROM read_parquet('${cwd}/drops/_flowdrop/trades/session=*/summary.parquet', hive_partitioning = false) WHERE session_date <> '' AND symbol <> '' ORDER BY session_date, symbol, last_trade_second`,
   );
@@ -90,22 +85,10 @@ it.each(Object.entries(EVENINGS))(
       ...listSession('2026-11-30', '2026-11-29', 16, byOwnDay),
       print('SPX', byOwnDay ? '2026-11-30' : '2026-12-01', '2026-11-30 17:00:00', 50, 900),
     ];
-    const raw = rows.map((row) => ({ row, bytes: writeRow(row) }));
-    const source = await startRawSource(engine, raw, { rowLimit: 1000, now: '2026-11-30T23:15:00Z' });
-    cleanups.push(() => source.close());
-    const cwd = await folder();
-    const job = await writeJob(cwd, {
-      reports: 'reports:\n  - template: flow\n    to: [desk@example.com]\n    symbols: [SPX]',
-    });
-    const run = await flowdrop(['backfill', job, '--from', '2026-11-23', '--to', '2026-11-30'], {
-      cwd,
-      env: source.env,
-    });
-    expect(run.code, run.stderr).toBe(0);
+    const { cwd, env, job } = await backfill(rows, '2026-11-23', '2026-11-30');
     const read = async (date: string) => {
       const args = ['--json', 'report', job, '--date', date, '--preview', join(cwd, 'preview')];
-      const preview = await flowdrop(args, { cwd, env: source.env });
-      expect(preview.code, preview.stderr).toBe(0);
+      const preview = await flowdrop(args, { cwd, env, code: 0 });
       const [report] = JSON.parse(preview.stdout) as readonly FlowReport[];
       const { total } = report?.comparison.changes ?? {};
       const spot = report?.watchlist[0]?.exposure?.spot;

@@ -3,7 +3,7 @@
  * over, and the first one wakes up. The processes, the mail server and the stores are real; the other worker's clock is
  * moved, so that nobody waits for a lease. What a process that is killed leaves is in `report-delivery.slow.test.ts`.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
@@ -14,14 +14,14 @@ import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, MAIN, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
-import { startS3 } from '../support/s3-server.ts';
+import { s3Environment, startS3 } from '../support/s3-server.ts';
 
 const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
 /** Longer than any lease. */
 const NIGHT_MS = 3_600_000;
 
 const { server: s3 } = await startS3();
-const { cleanups, folder } = useCleanups();
+const { cleanups, folder, keep } = useCleanups();
 
 let cwd: string;
 let env: Readonly<Record<string, string>>;
@@ -32,21 +32,17 @@ const STORES = [
 
 beforeAll(async () => {
   cwd = await folder();
-  const service = await startService(['--generate', '1', '--generate-rows', '200']);
-  cleanups.push(() => service.stop());
-  const access = s3 && {
-    AWS_ACCESS_KEY_ID: s3.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: s3.secretAccessKey,
-    AWS_ENDPOINT_URL_S3: s3.endpoint,
-    FLOWDROP_S3_PATH_STYLE: String(s3.pathStyle),
-    AWS_REGION: s3.region,
-  };
-  env = { ...service.env, ...access };
+  const service = await keep(startService(['--generate', '1', '--generate-rows', '200']));
+  env = { ...service.env, ...(s3 && s3Environment(s3)) };
   for (const { to, isMissing } of STORES) {
     if (isMissing) continue;
     const job = await writeJob(cwd, { name: 'sealing', to: to() });
-    const sealed = await flowdrop(['run', job, '--no-report'], { cwd, env });
-    expect(sealed.code, sealed.stderr).toBe(0);
+    for (const args of [
+      ['run', job, '--no-report'],
+      ['verify', job, '--deep'],
+    ]) {
+      await flowdrop(args, { cwd, env, code: 0 });
+    }
   }
 });
 
@@ -55,14 +51,15 @@ interface Taken {
   readonly source: Buffer;
 }
 
-interface Moment {
-  readonly when: string;
-  /** Calls `stop` once, at the moment. @param taken what the server has accepted */
-  options(stop: () => void, taken: Taken[]): SMTPServerOptions;
+const nothing = () => undefined;
+
+interface Telling {
+  readonly onBytes?: (to: string) => void;
+  readonly onEnd?: (to: string) => void;
 }
 
 /** Accepts everything, and tells of the message's first bytes and of its end. */
-function receive(taken: Taken[], onBytes: (to: string) => void, onEnd: (to: string) => void): SMTPServerOptions {
+function receive(taken: Taken[], { onBytes = nothing, onEnd = nothing }: Telling = {}): SMTPServerOptions {
   return {
     onData(stream, session, done) {
       const to = session.envelope.rcptTo.map(({ address }) => address).join();
@@ -78,48 +75,33 @@ function receive(taken: Taken[], onBytes: (to: string) => void, onEnd: (to: stri
   };
 }
 
-const nothing = () => undefined;
-const BEFORE_FIRST: Moment = {
-  when: 'before the first recipient',
-  options: (stop, taken) => ({
-    ...receive(taken, nothing, nothing),
+/** When `stop` is called. @param taken what the server has accepted */
+const MOMENTS = {
+  'before the first recipient': (stop, taken) => ({
+    ...receive(taken),
     onMailFrom(_address, _session, done) {
       stop();
       done();
     },
   }),
-};
-const AFTER_FIRST: Moment = {
-  when: 'after the first recipient',
-  options: (stop, taken) => ({
-    ...receive(taken, nothing, nothing),
+  'after the first recipient': (stop, taken) => ({
+    ...receive(taken),
     onRcptTo({ address }, _session, done) {
       if (address === TO[1]) stop();
       done();
     },
   }),
-};
-const IN_MESSAGE: Moment = {
-  when: 'in the middle of a message',
-  options: (stop, taken) => receive(taken, (to) => to === TO[1] && stop(), nothing),
-};
-/** Nobody can know: the server has it, and the process that was told so sleeps. */
-const BEFORE_ANSWER: Moment = {
-  when: 'between the end of a message and its answer',
-  options: (stop, taken) => receive(taken, nothing, (to) => to === TO[1] && stop()),
-};
-
-interface Sleeper {
-  readonly child: ChildProcess;
-  /** Its exit code, once it is woken. */
-  wake(): Promise<{ readonly code: number | null; readonly said: string }>;
-}
+  'in the middle of a message': (stop, taken) => receive(taken, { onBytes: (to) => to === TO[1] && stop() }),
+  // Nobody can know: the server has it, and the process that was told so sleeps.
+  'between the end of a message and its answer': (stop, taken) =>
+    receive(taken, { onEnd: (to) => to === TO[1] && stop() }),
+} satisfies Record<string, (stop: () => void, taken: Taken[]) => SMTPServerOptions>;
+type Moment = keyof typeof MOMENTS;
 
 /** Mails the report on a machine of its own, until the server stops the process. */
-async function fallAsleep(job: string, moment: Moment, taken: Taken[], more = {}): Promise<Sleeper> {
+async function fallAsleep(job: string, moment: Moment, taken: Taken[], more = {}) {
   let stop: () => void = nothing;
-  const receiver = await startSmtpReceiver(moment.options(() => stop(), taken));
-  cleanups.push(() => receiver.close());
+  const receiver = await keep(startSmtpReceiver(MOMENTS[moment](() => stop(), taken)));
   const run = runOn(job, 'sleeper', receiver.port, more);
   cleanups.push(async () => void run.child.kill('SIGKILL'));
   const stopped = new Promise<'stopped'>((resolve) => {
@@ -132,6 +114,7 @@ async function fallAsleep(job: string, moment: Moment, taken: Taken[], more = {}
   expect(await Promise.race([stopped, run.ended]), run.said()).toBe('stopped');
   return {
     child: run.child,
+    /** @returns its exit code */
     async wake() {
       run.child.kill('SIGCONT');
       return { code: await run.ended, said: run.said() };
@@ -157,7 +140,7 @@ function runOn(job: string, machine: string, smtpPort: number, more: Readonly<Re
 
 /** The other worker, by whose clock the night is over; while it looks whether the first one lives, time leaps again. */
 async function takeOver(job: string, taken: Taken[]): Promise<void> {
-  const receiver = await startSmtpReceiver(receive(taken, nothing, nothing));
+  const receiver = await startSmtpReceiver(receive(taken));
   const clock = await createMovedClock(await folder(), Date.now() + NIGHT_MS);
   const { child, ended, said } = runOn(job, 'other', receiver.port, clock.env);
   child.stderr.on('data', (chunk: Buffer) => {
@@ -192,15 +175,15 @@ async function expectOnce(job: string, moment: Moment): Promise<void> {
 }
 
 describe('a worker that sleeps', () => {
-  it.each([BEFORE_FIRST, AFTER_FIRST, IN_MESSAGE])(
-    '$when, and wakes up after another has mailed the report, mails nobody twice',
+  it.each(['before the first recipient', 'after the first recipient', 'in the middle of a message'] as const)(
+    '%s, and wakes up after another has mailed the report, mails nobody twice',
     async (moment) => await expectOnce(await writeReportJob(STORES[0].to()), moment),
   );
 
   // Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
   it.skipIf(STORES[1].isMissing)('with a bucket for a store mails nobody twice, nor does the next one', async () => {
     const job = await writeReportJob(STORES[1].to());
-    await expectOnce(job, AFTER_FIRST);
+    await expectOnce(job, 'after the first recipient');
     const calm = await startSmtpReceiver();
     const next = runOn(job, 'third', calm.port, {});
     expect(await next.ended, next.said()).toBe(0);
@@ -212,7 +195,7 @@ describe('a worker that sleeps', () => {
     const job = await writeReportJob(STORES[0].to());
     const taken: Taken[] = [];
     const clock = await createMovedClock(cwd, Date.now());
-    const sleeper = await fallAsleep(job, AFTER_FIRST, taken, clock.env);
+    const sleeper = await fallAsleep(job, 'after the first recipient', taken, clock.env);
     await clock.moveTo(clock.now() + NIGHT_MS, sleeper.child.pid);
     const { code, said } = await sleeper.wake();
     expect(code, said).toBe(0);
@@ -222,7 +205,7 @@ describe('a worker that sleeps', () => {
   it('between the end of a message and its answer has that one repeated, under the same Message-ID', async () => {
     const job = await writeReportJob(STORES[0].to());
     const taken: Taken[] = [];
-    const sleeper = await fallAsleep(job, BEFORE_ANSWER, taken);
+    const sleeper = await fallAsleep(job, 'between the end of a message and its answer', taken);
     await takeOver(job, taken);
     await sleeper.wake();
     expect(recipients(taken)).toEqual([TO[0], TO[1], TO[1], TO[2], TO[3]]);

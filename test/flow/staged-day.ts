@@ -7,14 +7,14 @@ import { join } from 'node:path';
 import { closeSecond, OPEN_SECOND, sessionCloseSecond } from '../../src/calendar/session.ts';
 import { formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
-import { type Front, startFront } from '../chaos/front.ts';
+import { startFront } from '../chaos/front.ts';
 import type { TableRow } from '../chaos/rows.ts';
 import { ChaosTable } from '../chaos/table.ts';
 import { openTruth } from '../chaos/truth.ts';
 import { isPage } from '../support/engine-source.ts';
-import { type Finished, flowdrop, KEY, type RunOptions } from '../support/flowdrop.ts';
+import { flowdrop, KEY, type RunOptions } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { createMovedClock, type MovedClock } from '../support/moved-clock.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
 import { createTrade } from '../support/trades.ts';
 
 export const LIMIT = 50;
@@ -22,24 +22,7 @@ const DELAY_MS = 15 * 60_000;
 /** Rows after the close of stock options, of all. */
 const LATE_SHARE = 0.01;
 
-export interface StagedDay {
-  readonly cwd: string;
-  readonly job: string;
-  readonly clock: MovedClock;
-  readonly front: Front;
-  readonly table: ChaosTable;
-  readonly env: Readonly<Record<string, string>>;
-  /** Fewest requests that its rows can be fetched with, in windows that end between seconds. */
-  readonly fewest: number;
-  /** Moves the clock to a time of the day in New York, and shows what is visible by then. */
-  moveTo(time: string, ...pids: readonly number[]): Promise<void>;
-  /** `flowdrop run --stage`. */
-  stage(options?: Pick<RunOptions, 'onStart'>): Promise<Finished>;
-  run(): Promise<Finished>;
-  /** How a sealed drop differs from the source. Default: that of the session. @param folder of the drops */
-  compare(of?: string, folder?: string): Promise<readonly string[]>;
-  close(): Promise<void>;
-}
+export type StagedDay = Awaited<ReturnType<typeof createStagedDay>>;
 
 /** Row `k` of `rows`: five times as many at both ends of the session, few after the close of stock options. */
 export function createRow(
@@ -82,10 +65,7 @@ interface StagedDayOptions {
   readonly before?: readonly TableRow[];
 }
 
-export async function createStagedDay(
-  cwd: string,
-  { date, rows, schedule = '', before = [] }: StagedDayOptions,
-): Promise<StagedDay> {
+export async function createStagedDay(cwd: string, { date, rows, schedule = '', before = [] }: StagedDayOptions) {
   const folder = join(cwd, 'clock');
   await mkdir(folder);
   const clock = await createMovedClock(folder, parseWallClock(date, OPEN_SECOND));
@@ -100,8 +80,11 @@ export async function createStagedDay(
   const all = Array.from({ length: rows }, (_, k) => createRow(date, rows, k));
   let shown = 0;
   return {
-    ...{ cwd, job, clock, front, table, env, fewest: countFewest(all) },
-    async moveTo(time, ...pids) {
+    ...{ cwd, job, clock, front, table, env },
+    /** Fewest requests that its rows can be fetched with, in windows that end between seconds. */
+    fewest: countFewest(all),
+    /** Moves the clock to a time of the day in New York, and shows what is visible by then. */
+    async moveTo(time: string, ...pids: readonly number[]) {
       const [hours = 0, minutes = 0] = time.split(':').map(Number);
       const ms = parseWallClock(date, hours * 3600 + minutes * 60);
       const visible = all.findIndex(({ values }) => timeOf(values) > ms - DELAY_MS);
@@ -110,8 +93,10 @@ export async function createStagedDay(
       shown = next;
       await clock.moveTo(ms, ...pids);
     },
-    stage: (options) => flowdrop(['--json', 'run', job, '--stage'], { cwd, env, ...options }),
+    stage: (options: Pick<RunOptions, 'onStart'> = {}) =>
+      flowdrop(['--json', 'run', job, '--stage'], { cwd, env, ...options }),
     run: () => flowdrop(['--json', 'run', job], { cwd, env }),
+    /** How a sealed drop differs from the source. Default: that of the session. */
     async compare(of = date, drops = 'drops') {
       const file = join(cwd, 'truth.ndjson');
       const wanted = table.rows.filter(({ values }) => values['date'] === of);

@@ -16,43 +16,31 @@ import { writeJob } from '../support/jobs.ts';
 import { readNewestRun } from '../support/run-record.ts';
 
 let service: TestService;
-const { cleanups, folder } = useCleanups();
+const { folder, keep } = useCleanups();
 
 beforeAll(async () => {
-  service = await startService([
-    ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '100', '--as-of', '2026-11-20T23:00:00Z'],
-  ]);
-  cleanups.push(() => service.stop());
+  const served = ['--generate', '1', '--generate-rows', '1200', '--row-limit', '100'];
+  service = await keep(startService([...served, '--as-of', '2026-11-20T23:00:00Z']));
 });
 
-async function makeWorker(): Promise<string> {
-  const path = await folder();
-  return path;
-}
-
 async function readStatus(cwd: string, job: string) {
-  const { code, stdout, stderr } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
-  expect(code, stderr).toBe(0);
+  const { stdout } = await flowdrop(['--json', 'status', job], { cwd, env: service.env, code: 0 });
   const [status] = JSON.parse(stdout) as readonly Record<'running' | 'last_run', RunRecord | null>[];
   return { ...statusSchema.parse(status), ...status };
 }
 
 it('a run shows in status while it goes on, not after it was killed, and leaves nothing at its own end', async () => {
-  const cwd = await makeWorker();
+  const cwd = await folder();
   const job = await writeJob(cwd);
   const stateDir = join(cwd, '.flowdrop');
   let child: ChildProcess | undefined;
   // In the middle of the date, which has 12 pages.
-  const gate = await startFaultProxy(service.url, holdFrom(6));
-  cleanups.push(() => gate.close());
+  const gate = await keep(startFaultProxy(service.url, holdFrom(6)));
   const env = { ...service.env, FLOWDROP_API_URL: gate.url, FLOWDROP_RUN_ID: 'tick-1' };
-  const killed = flowdrop(['run', job], {
-    cwd,
-    env,
-    onStart: (started) => {
-      child = started;
-    },
-  });
+  const onStart = (started: ChildProcess) => {
+    child = started;
+  };
+  const killed = flowdrop(['run', job], { cwd, env, onStart });
   const pages = async () => (await readNewestRun(stateDir, 'nightly'))?.pages;
   await expect.poll(pages, { timeout: 60_000 }).toBeGreaterThan(0);
   const { running } = await readStatus(cwd, job);
@@ -60,20 +48,18 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   expect(running?.progress).toMatchObject({ phase: 'fetching', date: '2026-11-20', total_rows: 1200 });
   expect(running?.progress).toMatchObject({ dates_total: 1, dates_done: 0 });
   expect(running?.progress?.window).toMatch(/^\d\d:\d\d:\d\d.*\.\.\d\d:\d\d:\d\d/);
-  expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
+  const type = async (command: string) => (await flowdrop([command, job], { cwd, env: service.env })).stdout;
+  expect(await type('status')).toMatch(
     /^running for \d+ s: \w+ 2026-11-20, \d+%, [\d,]+ of 1,200 rows, .* \(run tick-1\)$/m,
   );
   child?.kill('SIGKILL');
   expect((await killed).code).toBeNull();
   const died = { outcome: 'died', error: { code: 'RUN_DIED' }, progress: null };
   expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null, last_run: died });
-  expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
-    /^last run \d+ s ago: died: RUN_DIED/m,
-  );
-  expect((await flowdrop(['runs', job], { cwd, env: service.env })).stdout).toContain('died: RUN_DIED');
+  expect(await type('status')).toMatch(/^last run \d+ s ago: died: RUN_DIED/m);
+  expect(await type('runs')).toContain('died: RUN_DIED');
 
-  const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
-  expect(code, stderr).toBe(0);
+  const { stdout } = await flowdrop(['--json', 'run', job], { cwd, env: service.env, code: 0 });
   const run = JSON.parse(stdout) as { readonly run_id: string; readonly finished_at: string };
   expect(run.run_id).toMatch(/^\d{8}T\d{6}Z-[0-9a-f]{6}$/);
   const after = await readStatus(cwd, job);
@@ -91,18 +77,8 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
     flowdrop(['report', job, '--show', ...flags], { cwd, env: service.env });
   const page = await show('--date', '2026-11-20', '--report', report?.report ?? '', '--revision', '1');
   expect(page.code, page.stderr).toBe(0);
-  const copy = join(
-    cwd,
-    'drops',
-    '_flowdrop',
-    'reports',
-    'nightly',
-    'session=2026-11-20',
-    report?.report ?? '',
-    'rev=1',
-    'report.html',
-  );
-  expect(page.stdout).toBe(await readFile(copy, 'utf8'));
+  const copy = `drops/_flowdrop/reports/nightly/session=2026-11-20/${report?.report}/rev=1/report.html`;
+  expect(page.stdout).toBe(await readFile(join(cwd, copy), 'utf8'));
   const absent = await show('--date', '2026-11-19');
   expect(absent).toMatchObject({ code: 2, stdout: '' });
   expect(absent.stderr).toContain(`Available: 2026-11-20 ${report?.report} revision 1.`);
@@ -111,12 +87,11 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
 });
 
 it('a store that cannot be read is told, and the other jobs are too', async () => {
-  const cwd = await makeWorker();
+  const cwd = await folder();
   await mkdir(join(cwd, 'jobs'));
   await writeJob(join(cwd, 'jobs'), { name: 'lost', to: 'drops-a' });
   await writeJob(join(cwd, 'jobs'), { name: 'whole', to: 'drops-b' });
-  const run = await flowdrop(['--json', 'run', 'lost', '--no-report'], { cwd, env: service.env });
-  expect(run.code, run.stderr).toBe(0);
+  await flowdrop(['--json', 'run', 'lost', '--no-report'], { cwd, env: service.env, code: 0 });
   await rename(join(cwd, 'drops-a'), join(cwd, 'elsewhere'));
   await writeFile(join(cwd, 'drops-a'), 'a file where the folder was');
   const { code, stdout, stderr } = await flowdrop(['status'], { cwd, env: service.env });

@@ -4,24 +4,17 @@
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { expect, it } from 'vitest';
 import { listSessions } from '../../src/calendar/session.ts';
 import { addDays, formatSecond, parseSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { manifestKey } from '../../src/ledger/layout.ts';
-import type { Manifest } from '../../src/ledger/manifest.ts';
-import { startFront } from '../chaos/front.ts';
 import { createRow, type TableRow } from '../chaos/rows.ts';
-import { ChaosTable, closeTables } from '../chaos/table.ts';
 import { writeTradeFile } from '../service/trade-file.ts';
-import { useCleanups } from '../support/cleanups.ts';
-import { isPage } from '../support/engine-source.ts';
-import { flowdrop, KEY, readJson, startService } from '../support/flowdrop.ts';
+import { flowdrop, REPO, readManifest, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
+import { useTables } from './table-front.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DATE = '2026-11-20';
 const BEFORE = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'] as const;
 const ROWS = 1_200;
@@ -30,9 +23,7 @@ const CURB = ['16:20:00', '16:41:00', '16:59:30'] as const;
 const at = (time: string, date: string = DATE) => parseWallClock(date, parseSecond(time));
 const LOOKBACK_MS = 15 * 86_400_000;
 
-const { cleanups, folder } = useCleanups();
-// Last, after the tables.
-cleanups.push(closeTables);
+const { cleanups, folder, openTable, keep } = useTables();
 
 let made = 0;
 function rowsAt(date: string, times: readonly string[]): readonly TableRow[] {
@@ -58,51 +49,43 @@ function createDay(date: string, laterSeconds = 0, end = '16:14:30'): readonly T
 /** A table whose rows are visible 15 minutes after their time, and a job over it. */
 async function openWorld(rows: readonly TableRow[], settle = '', own: Readonly<Record<string, string>> = {}) {
   const cwd = await folder();
-  const table = await ChaosTable.create('time', []);
-  cleanups.push(() => table.drop());
   let left = rows;
   let now = at('16:31:05');
-  const front = await startFront({ table, rowLimit: 5_000, isPage, now: () => now });
-  cleanups.push(() => front.close());
+  const source = await openTable([], { now: () => now });
   const clock = await createMovedClock(cwd, now);
   const setJob = async (checks = '') =>
     await writeJob(cwd, { drop: `${settle && `settle: ${settle}`}${checks && `\nchecks:\n${checks}`}` });
   const job = await setJob();
-  const env = {
-    FLOWDROP_API_URL: front.url,
-    FLOWDROP_API_KEY: KEY,
-    FLOWDROP_REQUESTS_PER_SECOND: '50',
-    ...clock.env,
-    ...own,
-  };
-  const mails = async () =>
-    (await readdir(join(cwd, 'outbox')).catch(() => [])).filter((name) => name.endsWith('.eml'));
+  const outbox = join(cwd, 'outbox');
+  const settings = { FLOWDROP_CLOCK: 'checked', FLOWDROP_OUTBOX_DIR: outbox };
+  const env = { ...source.env, ...clock.env, ...settings, ...own };
+  const type = async (args: readonly string[], code = 0) => await flowdrop(args, { cwd, env, code });
+  const mails = async () => (await readdir(outbox).catch(() => [])).filter((name) => name.endsWith('.eml'));
   return {
-    async run(time: string, date: string = DATE, args: readonly string[] = ['run']) {
+    async run(time: string, date: string = DATE, args: readonly string[] = ['run'], code = 0) {
       now = at(time, date);
       const tradedAt = ({ values }: TableRow) => {
         const [day = '', clock = ''] = String(values['time']).split(' ');
         return at(clock, day);
       };
       const isVisible = (row: TableRow) => tradedAt(row) + 900_000 <= now;
-      const gone = table.rows.filter((row) => tradedAt(row) + LOOKBACK_MS < now);
-      await table.change({ remove: gone.map(({ id }) => id), add: left.filter(isVisible) });
+      const gone = source.table.rows.filter((row) => tradedAt(row) + LOOKBACK_MS < now);
+      await source.table.change({ remove: gone.map(({ id }) => id), add: left.filter(isVisible) });
       left = left.filter((row) => !isVisible(row));
       await clock.moveTo(now);
-      const given = { ...env, FLOWDROP_CLOCK: 'checked', FLOWDROP_OUTBOX_DIR: join(cwd, 'outbox') };
-      return await flowdrop([...args.slice(0, 1), job, ...args.slice(1)], { cwd, env: given });
+      return await type([...args.slice(0, 1), job, ...args.slice(1)], code);
     },
     setJob,
-    manifest: async (date: string = DATE) => await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', date)),
+    manifest: async (date: string = DATE) => await readManifest(join(cwd, 'drops'), date),
     /** Of the date, corrections included. */
     mails: async (date: string = DATE) => (await mails()).filter((name) => name.includes(date)),
     /** The first mail of the date. */
     html: async () => {
       const name = (await mails()).find((one) => one.includes(DATE)) ?? '';
-      return (await PostalMime.parse(await readFile(join(cwd, 'outbox', name)))).html;
+      return (await PostalMime.parse(await readFile(join(outbox, name)))).html;
     },
-    plan: async () => await flowdrop(['plan', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
-    status: async () => await flowdrop(['status', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'checked' } }),
+    plan: async () => await type(['plan', job]),
+    status: async () => await type(['status', job]),
   };
 }
 
@@ -110,15 +93,14 @@ const withCurb = (dates: readonly string[]) => dates.flatMap((date) => [...creat
 
 it('by default a date is sealed after the close, says until when, and is extended once when the curb is over', async () => {
   const world = await openWorld(withCurb([...BEFORE, DATE]));
-  const first = await world.run('16:31:05');
-  expect(first.code, first.stderr).toBe(0);
+  await world.run('16:31:05');
   expect(await world.manifest()).toMatchObject({ condition: 'available', revision: 1, rows: ROWS, through: '16:15' });
   expect((await world.manifest(BEFORE[3])).through).toBeUndefined();
   const inPart = `${DATE} is sealed in part: until 16:15 (exchange time)`;
   expect((await world.status()).stdout).toContain(inPart);
   expect((await world.plan()).stdout).toContain(inPart);
   expect(await world.html()).toContain('Complete to 16:15');
-  expect((await world.run('16:57:00')).code).toBe(0);
+  await world.run('16:57:00');
   expect(await world.manifest()).toMatchObject({ revision: 1 });
   const later = await world.run('17:16:05');
   expect(later.stdout).toContain('extended (revision 2): 3 rows of later hours');
@@ -130,10 +112,9 @@ it('by default a date is sealed after the close, says until when, and is extende
 
 it.each(['curb', 'learned'])('with `settle: %s` there is one seal, after the curb', async (settle) => {
   const world = await openWorld(withCurb([...BEFORE, DATE]), settle);
-  const early = await world.run('16:31:05');
-  expect(early.code, early.stderr).toBe(0);
+  await world.run('16:31:05');
   await expect(world.manifest()).rejects.toThrow();
-  expect((await world.run('17:16:05')).code).toBe(0);
+  await world.run('17:16:05');
   const sealed = await world.manifest();
   expect(sealed).toMatchObject({ revision: 1, rows: ROWS + 3 });
   expect(sealed.through).toBeUndefined();
@@ -146,14 +127,13 @@ it.each(['close', 'curb'])(
     await writeFile(calendar, `early_close: [${DATE}]\n`);
     const rows = [...withCurb(BEFORE), ...createDay(DATE, 0, '13:14:30')];
     const world = await openWorld(rows, settle, { FLOWDROP_CALENDAR_FILE: calendar });
-    const early = await world.run('13:31:05');
-    expect(early.code, early.stderr).toBe(0);
+    await world.run('13:31:05');
     if (settle === 'curb') await expect(world.manifest()).rejects.toThrow();
     else {
       expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS, through: '13:15' });
       expect((await world.status()).stdout).toContain(`${DATE} is sealed in part: until 13:15 (exchange time)`);
     }
-    expect((await world.run('17:16:05')).code).toBe(0);
+    await world.run('17:16:05');
     expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS });
     expect((await world.status()).stdout).not.toContain('in part');
   },
@@ -164,15 +144,15 @@ it('`settle: learned` does not wait where like sessions had no curb', async () =
     [...BEFORE, DATE].flatMap((date) => createDay(date)),
     'learned',
   );
-  expect((await world.run('16:31:05')).code).toBe(0);
+  await world.run('16:31:05');
   expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS });
 });
 
 it('an evening that the source dates by its own day extends the date the next day', async () => {
   const rows = [...BEFORE, DATE].flatMap((date) => [...createDay(date), ...rowsAt(date, ['20:16:00', '23:59:00'])]);
   const world = await openWorld(rows);
-  expect((await world.run('16:31:05', BEFORE[3])).code).toBe(0);
-  expect((await world.run('16:31:05')).code).toBe(0);
+  await world.run('16:31:05', BEFORE[3]);
+  await world.run('16:31:05');
   expect(await world.manifest(BEFORE[3])).toMatchObject({ revision: 2, rows: ROWS + 2, changes: { extended: true } });
   expect(await world.manifest()).toMatchObject({ revision: 1, rows: ROWS, through: '16:15' });
   expect(await world.mails(BEFORE[3])).toHaveLength(2);
@@ -184,10 +164,9 @@ it('a date at the edge of the lookback says how many rows have left it, where an
   await world.setJob('  - check: min-rows\n    rows: 1000000');
   const args = ['backfill', '--from', DATE, '--to', DATE];
   // The rows of the evening before leave 15 days later.
-  const held = await world.run('20:10:00', '2026-12-04', args);
-  expect(held.code, held.stderr).toBe(1);
+  await world.run('20:10:00', '2026-12-04', args, 1);
   await world.setJob();
-  const done = await world.run('20:40:00', '2026-12-04', args);
+  const done = await world.run('20:40:00', '2026-12-04', args, 3);
   expect(await world.manifest(), done.stderr).toMatchObject({
     ...{ condition: 'degraded', rows: ROWS + 1 },
     degraded_reason: expect.stringMatching(/^2 rows before 2026-11-19 20:40:\d\d .* an earlier run had them$/),
@@ -215,22 +194,21 @@ it.each(WEEKS.flatMap(([first, monday]) => ['own day', 'session'].map((evenings)
     });
     const night = evenings === 'session' ? 2 : 0;
     const world = await openWorld(rows, '', { TZ: 'Europe/Berlin' });
-    const early = await world.run('16:30:30', friday, ['backfill', '--from', first, '--to', friday]);
-    expect(early.code, early.stderr).toBe(0);
+    await world.run('16:30:30', friday, ['backfill', '--from', first, '--to', friday]);
     await expect(world.manifest(friday)).rejects.toThrow();
-    expect((await world.run('16:31:05', friday)).code).toBe(0);
+    await world.run('16:31:05', friday);
     expect(await world.manifest(friday)).toMatchObject({
       rows: ROWS + night,
       condition: 'available',
       through: '16:15',
     });
     expect(await world.manifest(week[3])).toMatchObject({ revision: 1, rows: ROWS + 5 });
-    expect((await world.run('17:16:05', friday)).code).toBe(0);
+    await world.run('17:16:05', friday);
     expect(await world.manifest(friday)).toMatchObject({
       rows: ROWS + 3 + night,
       changes: { extended: true, added: 3 },
     });
-    expect((await world.run('16:31:05', monday)).code).toBe(0);
+    await world.run('16:31:05', monday);
     expect(await world.manifest(friday)).toMatchObject({ rows: ROWS + 5, revision: night === 0 ? 3 : 2 });
     expect(await world.manifest(monday)).toMatchObject({
       rows: ROWS + night,
@@ -244,11 +222,11 @@ it.each(WEEKS.flatMap(([first, monday]) => ['own day', 'session'].map((evenings)
 it('a day whose times are of another time zone is held, with the reason, until a later session has rows', async () => {
   const rows = [...BEFORE.flatMap((date) => createDay(date)), ...createDay(DATE, 5 * 3600), ...createDay('2026-11-23')];
   const world = await openWorld(rows);
-  const held = await world.run('16:40:00', BEFORE[3]).then(() => world.run('23:40:00'));
-  expect(held.code).toBe(3);
+  await world.run('16:40:00', BEFORE[3]);
+  const held = await world.run('23:40:00', DATE, ['run'], 3);
   expect(held.stdout).toMatch(/begin by 09:30:00: its times may be of another time zone/);
   await expect(world.manifest()).rejects.toThrow();
-  expect((await world.run('16:31:05', '2026-11-23')).code).toBe(0);
+  await world.run('16:31:05', '2026-11-23');
   const sealed = await world.manifest();
   expect(sealed).toMatchObject({ revision: 1, rows: ROWS });
   expect(sealed.checks).toContainEqual(expect.objectContaining({ check: 'session-end', passed: false }));
@@ -269,12 +247,11 @@ it('the shipped jobs of chains and trades, at their own times, give a report wit
   const calendar = join(cwd, 'calendar.yaml');
   await writeFile(calendar, `closed: [${listSessions('2026-11-05', BEFORE[3]).join(', ')}]\n`);
   for (const name of ['option-chain', 'nightly-trades']) {
-    const text = await readFile(join(ROOT, 'jobs', `${name}.yaml`), 'utf8');
+    const text = await readFile(join(REPO, 'jobs', `${name}.yaml`), 'utf8');
     await writeFile(join(cwd, `${name}.yaml`), text);
     const [, minute = '', hour = ''] = /cron: "(\d+) (\d+) /.exec(text) ?? [];
     const now = at(`${hour}:${minute}:00`);
-    const service = await startService(['--data', trades.path, '--as-of', new Date(now).toISOString()]);
-    cleanups.push(() => service.stop());
+    const service = await keep(startService(['--data', trades.path, '--as-of', new Date(now).toISOString()]));
     await clock.moveTo(now);
     const own = {
       FLOWDROP_CALENDAR_FILE: calendar,
@@ -282,8 +259,7 @@ it('the shipped jobs of chains and trades, at their own times, give a report wit
       FLOWDROP_OUTBOX_DIR: join(cwd, 'outbox'),
     };
     const env = { ...service.env, ...clock.env, FLOWDROP_CLOCK: 'checked', ...own };
-    const done = await flowdrop(['run', join(cwd, `${name}.yaml`)], { cwd, env });
-    expect(done.code, `${done.stdout}${done.stderr}`).toBe(0);
+    await flowdrop(['run', join(cwd, `${name}.yaml`)], { cwd, env, code: 0 });
   }
   const mail = (await readdir(join(cwd, 'outbox'))).find((name) => name.includes(`${DATE}.`) && name.endsWith('.eml'));
   const { text = '' } = await PostalMime.parse(await readFile(join(cwd, 'outbox', mail ?? '')));

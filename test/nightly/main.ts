@@ -38,7 +38,7 @@ const PARTS: Readonly<Record<string, Program | Files>> = {
   mutations: { script: 'test/nightly/mutate.ts', runs: 40 },
   week: { files: ['test/flow/week.slow.test.ts'] },
   fortnight: { files: ['test/simulate/fortnight.slow.test.ts'] },
-  kills: { files: ['test/flow/kill.slow.test.ts', 'test/flow/interrupt.slow.test.ts'], isDrawn: true },
+  kills: { files: ['test/flow/kill.slow.test.ts'], isDrawn: true },
   commits: { files: ['test/ledger/iceberg/killed-commits.slow.test.ts'], isDrawn: true },
   random: {
     files: [

@@ -7,7 +7,11 @@ export interface Cleanups {
   readonly cleanups: (() => Promise<void>)[];
   /** Makes a temporary folder that is removed with the rest. */
   folder(): Promise<string>;
+  /** Ends with the rest what was started: a service, a proxy, a server. */
+  keep<Started extends Ending>(starting: Started | Promise<Started>): Promise<Started>;
 }
+
+type Ending = { readonly close: () => Promise<unknown> } | { readonly stop: () => Promise<unknown> };
 
 /** To be called outside of any test. @param when after all tests of the file, or after each */
 export function useCleanups(when: typeof afterAll | typeof afterEach = afterAll): Cleanups {
@@ -21,6 +25,11 @@ export function useCleanups(when: typeof afterAll | typeof afterEach = afterAll)
       const { path, remove } = await makeFolder();
       cleanups.push(remove);
       return path;
+    },
+    async keep(starting) {
+      const started = await starting;
+      cleanups.push(async () => void (await ('stop' in started ? started.stop() : started.close())));
+      return started;
     },
   };
 }

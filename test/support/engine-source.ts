@@ -43,6 +43,16 @@ export async function createTradesTable(engine: Engine, order: keyof typeof ORDE
   );
 }
 
+/** A new table with these rows. */
+export async function fillTrades(
+  engine: Engine,
+  rows: readonly Readonly<Record<string, unknown>>[],
+  order: keyof typeof ORDERS = 'time',
+): Promise<void> {
+  await createTradesTable(engine, order);
+  await insertTrades(engine, rows);
+}
+
 export async function insertTrades(engine: Engine, rows: readonly Readonly<Record<string, unknown>>[]): Promise<void> {
   await insertRows(engine, 'RawOptionTrades', rows);
 }
@@ -58,6 +68,9 @@ export async function insertRows(engine: Engine, table: string, rows: readonly o
 export function isPage(sql: string): boolean {
   return sql.startsWith('SELECT id,') || sql.startsWith('SELECT symbol,');
 }
+
+/** Whether a query counts rows: before the first page, or again at the end. */
+export const isCount = (sql: string): boolean => sql.includes('AS dates');
 
 export function createEngineSource(engine: Engine, options: EngineSourceOptions): EngineSource {
   const asked: string[] = [];

@@ -9,6 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { manifestKey } from '../../src/ledger/layout.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
 import { runInHost } from './command-host.ts';
 import { takeGeneratedData } from './generated-data.ts';
 import { endProcess } from './server-process.ts';
@@ -32,10 +34,12 @@ export interface Finished {
 export interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** The exit code that it must have; another one is an error with what it said. */
+  readonly code?: number | undefined;
   /** In a process of its own, because the test is about what a process is, or leaves behind. */
   readonly process?: true;
   /** Called with its own process, e.g. to kill it. */
-  readonly onStart?: (child: ChildProcess) => void;
+  readonly onStart?: ((child: ChildProcess) => void) | undefined;
 }
 
 /**
@@ -43,6 +47,13 @@ export interface RunOptions {
  * is bare but for what the test gives.
  */
 export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
+  const finished = await finish(args, options);
+  const { code, stdout, stderr } = finished;
+  if (code === (options.code ?? code)) return finished;
+  throw new Error(`flowdrop ${args.join(' ')} ended with ${code}, not ${options.code}: ${stdout}${stderr}`);
+}
+
+async function finish(args: readonly string[], options: RunOptions): Promise<Finished> {
   const { cwd } = options;
   const env = bareEnvironment(options.env);
   // Node reads its own variables when it starts.
@@ -176,6 +187,11 @@ export async function listFiles(folder: string): Promise<readonly string[]> {
 
 export async function readJson<T>(...path: readonly string[]): Promise<T> {
   return JSON.parse(await readFile(join(...path), 'utf8')) as T;
+}
+
+/** What a date is sealed as. @param store folder of a directory store */
+export async function readManifest(store: string, date: string, dataset = 'trades'): Promise<Manifest> {
+  return await readJson<Manifest>(store, manifestKey(dataset, date));
 }
 
 function bareEnvironment(extra: Readonly<Record<string, string>> = {}): Record<string, string> {

@@ -56,6 +56,11 @@ function joinBytes(before: string, all: readonly Buffer[], after: string): Buffe
   return Buffer.concat([Buffer.from(before), ...parts, Buffer.from(after)]);
 }
 
+/** A row that is sent as it is held. */
+export function toRaw(row: TradeRow): RawRow {
+  return { row, bytes: writeRow(row) };
+}
+
 /** @param engine holds the table of one source at a time */
 export async function startRawSource(
   engine: Engine,

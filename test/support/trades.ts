@@ -63,6 +63,11 @@ export function createTrade(k: number, changes: TradeRow = {}): TradeRow {
   };
 }
 
+/** The first rows of a day. @param change what is otherwise of row `k` */
+export function createTrades(count: number, change: (k: number) => TradeRow = () => ({})): readonly TradeRow[] {
+  return Array.from({ length: count }, (_, k) => createTrade(k, change(k)));
+}
+
 export function createPage(rows: readonly TradeRow[]): JsonRows {
   return { data: Buffer.from(JSON.stringify(rows)), rows: rows.length, firstRow: rows[0] };
 }

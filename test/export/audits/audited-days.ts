@@ -8,18 +8,15 @@ import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { openDates, runExport } from '../../../src/export/export.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
-import type { ConditionEntry } from '../../../src/ledger/condition-file.ts';
 import { dropKey } from '../../../src/ledger/layout.ts';
 import { Ledger } from '../../../src/ledger/ledger.ts';
-import type { Manifest } from '../../../src/ledger/manifest.ts';
 import { auditDrop } from '../../../src/seal/audit.ts';
 import { auditHistory } from '../../../src/seal/audit-dataset.ts';
 import { discardStages, listStages } from '../../../src/stage/stage-table.ts';
 import type { RunResult } from '../../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
-import type { Store } from '../../../src/store/store.ts';
 import { type ApiRow, readWithDuckDb } from '../../support/drop.ts';
-import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../../support/engine-source.ts';
+import { createEngineSource, createTradesTable, type EngineSource } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { createKeptLog } from '../../support/log.ts';
 import { createRun } from '../../support/run.ts';
@@ -48,30 +45,10 @@ export interface DayOptions {
   readonly beforeAudit?: (request: number, sql: string) => unknown;
 }
 
-export interface AuditedDays {
-  readonly engine: Engine;
-  readonly store: Store;
-  /** Of the last run. */
-  readonly source: EngineSource;
-  /** Records of all runs. */
-  readonly log: readonly Readonly<Record<string, unknown>>[];
-  run(options?: DayOptions): Promise<RunResult>;
-  /** Requests of the last run from its audit on. */
-  auditRequests(): number;
-  recreate(order: 'time' | 'symbol', rows: readonly TradeRow[]): Promise<void>;
-  moveTo(row: TradeRow, date: string): TradeRow;
-  manifest(date: string): Promise<Manifest | undefined>;
-  entry(date: string): Promise<ConditionEntry | undefined>;
-  rows(date: string): Promise<readonly ApiRow[]>;
-  /** Every value of every row of the source is in the drop, and no other row but those that vanished. */
-  expectEqual(date: string, vanished?: readonly string[]): Promise<void>;
-  /** What `verify --deep` finds, history included. */
-  verify(date: string): Promise<readonly string[]>;
-  close(): Promise<void>;
-}
+export type AuditedDays = Awaited<ReturnType<typeof openAuditedDays>>;
 
 /** @param engine shared by the days of a file */
-export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
+export async function openAuditedDays(engine: Engine) {
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-audit-'));
   const store = await openDirectoryStore(join(folder, 'store'));
   await createTradesTable(engine);
@@ -83,13 +60,14 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
   const manifest = async (date: string) => await new Ledger(store, job.drop.dataset).manifest(date);
   const rows = async (date: string) => await readWithDuckDb(join(folder, 'store', dropKey(job.drop.dataset, date)));
   return {
-    engine,
     store,
+    /** Records of all runs. */
     log,
+    /** Of the last run. */
     get source() {
       return source;
     },
-    async run(options = {}) {
+    async run(options: DayOptions = {}): Promise<RunResult> {
       const { api = 'historical', url, scanLimit, signal, beforeAudit } = options;
       job = jobOf(options);
       let auditing = false;
@@ -124,21 +102,19 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
         log.push(...kept.records);
       }
     },
+    /** Requests of the last run from its audit on. */
     auditRequests: () => source.asked.length - before,
-    async recreate(order, given) {
-      await createTradesTable(engine, order);
-      await insertTrades(engine, given);
-    },
-    moveTo: (row, date) => ({
+    moveTo: (row: TradeRow, date: string): TradeRow => ({
       ...row,
       date,
       time: String(row['time']).replace(DATE, date),
       id: `${date}-${String(row['id'])}`,
     }),
     manifest,
-    entry: async (date) => (await new Ledger(store, job.drop.dataset).conditions()).entries.get(date),
+    entry: async (date: string) => (await new Ledger(store, job.drop.dataset).conditions()).entries.get(date),
     rows,
-    async expectEqual(date, vanished = []) {
+    /** Every value of every row of the source is in the drop, and no other row but those that vanished. */
+    async expectEqual(date: string, vanished: readonly string[] = []) {
       const names = job.source.columns.map(({ name }) => `\`${name}\``).join(', ');
       const wanted = await engine.rows<ApiRow>(
         `SELECT ${names} FROM RawOptionTrades WHERE date = '${date}' ORDER BY id`,
@@ -148,7 +124,8 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       expect(found.filter((row) => !isVanished(row))).toEqual(wanted);
       expect(found.filter(isVanished)).toHaveLength(vanished.length);
     },
-    async verify(date) {
+    /** What `verify --deep` finds, history included. */
+    async verify(date: string): Promise<readonly string[]> {
       const deps = { ledger: new Ledger(store, job.drop.dataset), engine, folder: join(folder, 'verify') };
       const { findings, manifest: read } = await auditDrop(deps, date);
       if (read === undefined) return findings;

@@ -1,7 +1,6 @@
 /** Fetching snapshots against a scripted client and a real stage: what no one answer gives away. Flows are in `test/flow`. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
-import type { Engine } from '../../../src/engine/engine.ts';
 import { fetchSnapshots } from '../../../src/export/snapshots/snapshot-dates.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import type { SnapshotClient } from '../../../src/source/snapshot.ts';
@@ -12,39 +11,31 @@ import { ApiLimits } from '../../../src/state/limits.ts';
 import { openSnapshots } from '../../support/run.ts';
 import { createPage, DATE, type TradeRow } from '../../support/trades.ts';
 
-let engine: Engine;
-/** Nothing is known. */
-const limits = new ApiLimits('none.json', 0);
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-});
+const engine = await openEmbeddedEngine();
 afterAll(async () => await engine.close());
 
-it('a chain whose one half is there and whose other half is said to be missing is a failure, not half a chain', async () => {
-  const job = parseJob(
-    'c.yaml',
-    'name: chain\nsource: {api: chain, symbols: [SPX]}\ndrop: {to: out, dataset: chain}\n',
-  );
+/** Fetches the chains of a job by a client that answers so. Nothing is known beforehand. */
+async function fetchChains(symbols: string, ask: SnapshotClient['ask']): Promise<void> {
+  const text = `name: chain\nsource: {api: chain, symbols: [${symbols}]}\ndrop: {to: out, dataset: chain}\n`;
+  const job = parseJob('c.yaml', text);
+  const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = { canNarrow: true, ask };
+  const opened = openSnapshots(job, source as SnapshotClient, new ApiLimits('none.json', 0));
   const stage = await openStage(engine, job, DATE, 'api://chain');
-  const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
-    canNarrow: true,
-    ask: async ({ filter = {} }) => {
-      const { strikeMin, strikeMax } = filter;
-      if (strikeMin === undefined && strikeMax === undefined)
-        throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
-      if (strikeMin === undefined) return { kind: 'missing', reason: 'SNAPSHOT_NOT_FOUND', rows: 0 };
-      return { kind: 'rows', ...createPage([{ option_symbol: 'SPX261120C06700000', strike: 6700 }]) };
-    },
-  };
-  const run = { ...openSnapshots(job, source as SnapshotClient, limits), onEvent: () => undefined };
-  await expect(fetchSnapshots(run, stage)).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
+  await fetchSnapshots({ ...opened, onEvent: () => undefined }, stage);
+}
+
+it('a chain whose one half is there and whose other half is said to be missing is a failure, not half a chain', async () => {
+  const fetching = fetchChains('SPX', async ({ filter = {} }) => {
+    const { strikeMin, strikeMax } = filter;
+    if (strikeMin === undefined && strikeMax === undefined)
+      throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
+    if (strikeMin === undefined) return { kind: 'missing', reason: 'SNAPSHOT_NOT_FOUND', rows: 0 };
+    return { kind: 'rows', ...createPage([{ option_symbol: 'SPX261120C06700000', strike: 6700 }]) };
+  });
+  await expect(fetching).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
 });
 
 it('parts of a chain that have a contract in common are a failure, and nothing of them is kept', async () => {
-  const job = parseJob(
-    'c.yaml',
-    'name: chain\nsource: {api: chain, symbols: [SPX, QQQ]}\ndrop: {to: out, dataset: chain}\n',
-  );
   const CALL = { option_symbol: 'SPX261120C06700000', put_call: 'CALL', strike: 6700 };
   const PUT = { option_symbol: 'SPX261120P06700000', put_call: 'PUT', strike: 6700 };
   const answers = {
@@ -59,13 +50,8 @@ it('parts of a chain that have a contract in common are a failure, and nothing o
     ],
   } satisfies Record<string, (request: Parameters<SnapshotClient['ask']>[0]) => readonly TradeRow[]>;
   for (const answer of Object.values(answers)) {
-    const stage = await openStage(engine, job, DATE, 'api://chain');
-    const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
-      canNarrow: true,
-      ask: async (request) => ({ kind: 'rows', ...createPage(answer(request)) }),
-    };
-    const run = { ...openSnapshots(job, source as SnapshotClient, limits), onEvent: () => undefined };
-    await expect(fetchSnapshots(run, stage)).rejects.toMatchObject({ code: 'SNAPSHOT_MIXED' });
+    const fetching = fetchChains('SPX, QQQ', async (request) => ({ kind: 'rows', ...createPage(answer(request)) }));
+    await expect(fetching).rejects.toMatchObject({ code: 'SNAPSHOT_MIXED' });
     expect(await listStages(engine)).toEqual([]);
   }
 });

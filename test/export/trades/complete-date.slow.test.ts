@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { Engine } from '../../../src/engine/engine.ts';
 import { openDates } from '../../../src/export/export.ts';
 import { selectDates } from '../../../src/export/select-dates.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
@@ -8,19 +7,19 @@ import type { SqlJob } from '../../../src/job/job.ts';
 import { rememberRefusals } from '../../../src/source/historical.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import { discardStages } from '../../../src/stage/stage-table.ts';
-import type { ApiLimits } from '../../../src/state/limits.ts';
-import { useDateSource } from '../../support/date-source.ts';
+import { BY_MINUTE, createFlowJob, useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
-  createTradesTable,
   type EngineSource,
   type EngineSourceOptions,
+  fillTrades,
   insertTrades,
+  isCount,
   unreachable,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
 import { openSql } from '../../support/run.ts';
-import { createJob, createTrade, DATE } from '../../support/trades.ts';
+import { createJob, createTrade, createTrades, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
 /** Of 200 rows at most, whose seconds have 30. */
@@ -34,26 +33,10 @@ const ALL_DATES = selectDates('all', {
 });
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
-const flowJob = (sql: string, grain = 'minute', split = 'split: [symbol]') =>
-  parseSqlJob(
-    'flow.yaml',
-    `name: flow\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: ${grain}\n  time: minute\n  ${split}\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-  );
-const BY_MINUTE =
-  'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
-const table = useDateSource(NOW);
-let engine: Engine;
-let limits: ApiLimits;
-
-beforeEach(async () => {
-  ({ engine, limits } = table);
-  await createTradesTable(engine);
-  await insertTrades(
-    engine,
-    Array.from({ length: ROWS }, (_, k) => createTrade(k)),
-  );
-});
+beforeEach(async () => await fillTrades(engine, createTrades(ROWS)));
 
 function sourceOf(options: Partial<EngineSourceOptions> = {}): EngineSource {
   return createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW, ...options });
@@ -77,12 +60,8 @@ describe('a date', () => {
     expect(source.asked).toHaveLength(PAGES + 2);
   });
 
-  it.each([
-    { name: 'with meta', meta: true },
-    { name: 'without meta', meta: false },
-  ])('with a second that exceeds a page comes home whole $name', async ({ meta }) => {
-    const source = sourceOf({ rowLimit: 23, meta });
-    await expectWhole(await complete(source), ROWS);
+  it.each([true, false])('with a second that exceeds a page comes home whole, meta %s', async (meta) => {
+    await expectWhole(await complete(sourceOf({ rowLimit: 23, meta })), ROWS);
   });
 
   it('without meta learns the limit after two pages that stop at the same count', async () => {
@@ -124,9 +103,7 @@ describe('a date', () => {
     ['without meta is counted again where a page is full and had fewer rows when they were counted', false],
     ['with meta takes the word of the server for such a page', true],
   ] as const)('%s', async (_says, meta) => {
-    await createTradesTable(engine);
-    const trades = (from: number, to: number) => Array.from({ length: to - from }, (_, k) => createTrade(from + k));
-    await insertTrades(engine, trades(0, 150));
+    await fillTrades(engine, createTrades(150));
     limits.rowLimit = 200;
     let isGrown = false;
     const source = sourceOf({
@@ -135,7 +112,7 @@ describe('a date', () => {
         if (isGrown || !sql.startsWith('SELECT id,')) return;
         isGrown = true;
         // Without a word the page would be the same if there were more of them.
-        await insertTrades(engine, trades(150, 200));
+        await insertTrades(engine, createTrades(200).slice(150));
       },
     });
     await expectWhole(await complete(source), 200);
@@ -146,21 +123,9 @@ describe('a date', () => {
 
   it('whose counts came without their row is counted again', async () => {
     let lost = 0;
-    const source = sourceOf({ loses: (sql) => (sql.includes('AS dates') && lost++ < 2 ? 1 : 0) });
+    const source = sourceOf({ loses: (sql) => (isCount(sql) && lost++ < 2 ? 1 : 0) });
     await expectWhole(await complete(source), ROWS);
     expect(lost).toBeGreaterThan(2);
-  });
-
-  it('of a source that shrinks during the run is not proved, and keeps what is staged', async () => {
-    const source = sourceOf({
-      before: async (sql) => {
-        if (source.pages().length < PAGES || sql.startsWith('SELECT id,')) return;
-        await engine.command(`DELETE FROM RawOptionTrades WHERE time > '${DATE} 09:31:00'`);
-      },
-    });
-    await expect(complete(source)).rejects.toMatchObject({ code: 'SOURCE_SHRANK', kind: 'failed' });
-    const stage = await openStage(engine, job, DATE, source.url);
-    expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
   });
 
   it('whose rows were withdrawn before the run is staged without them', async () => {
@@ -202,39 +167,18 @@ describe('a changed job', () => {
 });
 
 describe('an aggregating job', () => {
-  it('fetches a minute again when a row came late that makes no new group', async () => {
-    let late = false;
-    const source = sourceOf({
-      rowLimit: 500,
-      before: async (sql) => {
-        // The recount: pages are in, and raw rows are counted again.
-        if (late || source.pages().length === 0 || !sql.includes('uniqExact')) return;
-        late = true;
-        await insertTrades(engine, [{ ...createTrade(0), id: 'late', premium: 1_000_000 }]);
-      },
-    });
-    const stage = await complete(source, flowJob(BY_MINUTE));
-    const [ours] = await engine.rows<{ v: number }>(`SELECT sum(value) AS v FROM ${stage.table}`);
-    const [whole] = await engine.rows<{ v: number }>('SELECT sum(premium) AS v FROM RawOptionTrades');
-    expect(ours).toEqual(whole);
-  });
-
   it('one grain of which has more groups than a page and no split key says so, and names the way out', async () => {
-    await expect(complete(sourceOf(), flowJob(BY_MINUTE, 'minute', ''))).rejects.toMatchObject({
+    await expect(complete(sourceOf(), createFlowJob({ isSplit: false }))).rejects.toMatchObject({
       code: 'WINDOW_TOO_BROAD',
       hint: expect.stringContaining('under `split`'),
     });
   });
 
   it('one symbol of which is too much for a count is counted between grains in it', async () => {
-    await createTradesTable(engine, 'symbol');
-    const spy = (k: number) => createTrade(k, { symbol: 'SPY', time: `${DATE} 09:3${k % 5}:${10 + (k % 50)}` });
-    await insertTrades(
-      engine,
-      Array.from({ length: 2_000 }, (_, k) => spy(k)),
-    );
+    const spy = (k: number) => ({ symbol: 'SPY', time: `${DATE} 09:3${k % 5}:${10 + (k % 50)}` });
+    await fillTrades(engine, createTrades(2_000, spy), 'symbol');
     Object.assign(limits, { axis: 'symbol', dateRows: 2_000, passedRows: 900, refusedRows: 1_000 });
-    const stage = await complete(sourceOf({ scanLimit: 1_000 }), flowJob(BY_MINUTE));
+    const stage = await complete(sourceOf({ scanLimit: 1_000 }), createFlowJob());
     expect(limits.axis).toBe('symbol');
     const [ours] = await engine.rows<{ v: number }>(`SELECT sum(value) AS v FROM ${stage.table}`);
     expect((await stage.totals()).rows).toBe(5);
@@ -243,7 +187,7 @@ describe('an aggregating job', () => {
 
   it('counts its groups in spans that end between grains, however narrow a probe may be', async () => {
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1200, refusedRows: 2000 });
-    const groups = await probeGroups(openSql(flowJob(BY_MINUTE), sourceOf(), limits), DATE);
+    const groups = await probeGroups(openSql(createFlowJob(), sourceOf(), limits), DATE);
     expect(new Set(groups.map(({ second }) => second)).size).toBe(groups.length);
     const [whole] = await engine.rows<{ n: number }>(
       `SELECT count() AS n FROM (${BY_MINUTE.replace('{window}', '1')})`,
@@ -254,13 +198,8 @@ describe('an aggregating job', () => {
 
 describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan limit', (order) => {
   const LIMIT = 1_000;
-  beforeEach(async () => {
-    await createTradesTable(engine, order);
-    await insertTrades(
-      engine,
-      Array.from({ length: ROWS }, (_, k) => createTrade(k)),
-    );
-  });
+  const createSpy = (count: number) => createTrades(ROWS + count, () => ({ symbol: 'SPY' })).slice(ROWS);
+  beforeEach(async () => await fillTrades(engine, createTrades(ROWS), order));
 
   it('is counted in parts, and comes home whole', async () => {
     const source = sourceOf({ scanLimit: LIMIT });
@@ -269,30 +208,16 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
     expect(new Set(source.asked).size).toBe(source.asked.length);
   });
 
-  it('whose one symbol alone is too much is counted by time in it', async () => {
-    await engine.command('ALTER TABLE RawOptionTrades UPDATE premium = 7 WHERE 1 SETTINGS mutations_sync = 2');
-    await insertTrades(
-      engine,
-      Array.from({ length: 1_500 }, (_, k) => createTrade(ROWS + k, { symbol: 'SPY' })),
-    );
-    const source = sourceOf({ scanLimit: LIMIT });
-    await expectWhole(await complete(source), ROWS + 1_500);
-  });
-
-  it('is never asked again what it refused, in that night and the next', async () => {
-    const spy = (k: number, changes = {}) => createTrade(ROWS + k, { symbol: 'SPY', ...changes });
-    await insertTrades(
-      engine,
-      Array.from({ length: 1_500 }, (_, k) => spy(k)),
-    );
+  it('whose one symbol alone is too much is counted by time in it, and never asked again what it refused', async () => {
+    await insertTrades(engine, createSpy(1_500));
     let late = 0;
     const engineSource = sourceOf({
       scanLimit: LIMIT,
       before: async (sql) => {
-        if (late > 1 || !sql.includes('AS dates') || engineSource.pages().length < ((ROWS + 1_500) / 200) * (late + 1))
-          return;
+        if (late > 1 || !isCount(sql) || engineSource.pages().length < ((ROWS + 1_500) / 200) * (late + 1)) return;
         late += 1;
-        await insertTrades(engine, [spy(9_000 + late, { time: `${DATE} 09:30:1${late}`, id: `late-${late}` })]);
+        const row = { symbol: 'SPY', time: `${DATE} 09:30:1${late}`, id: `late-${late}` };
+        await insertTrades(engine, [createTrade(ROWS + 9_000 + late, row)]);
       },
     });
     // As the client of the API does.
@@ -324,23 +249,20 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
 
   it('that changes its order between two runs is fetched along the other axis', async () => {
     await complete(sourceOf({ scanLimit: LIMIT }));
-    Object.assign(limits, { axis: order === 'time' ? 'symbol' : 'time' });
     const other = order === 'time' ? 'symbol' : 'time';
-    await createTradesTable(engine, other);
-    await insertTrades(
-      engine,
-      Array.from({ length: ROWS }, (_, k) => createTrade(k)),
-    );
+    Object.assign(limits, { axis: other });
+    await fillTrades(engine, createTrades(ROWS), other);
     await expectWhole(await complete(sourceOf({ scanLimit: LIMIT })), ROWS);
   });
 });
 
-describe('a row that was corrected under its id', () => {
-  it.each([
-    { when: 'later than every other row of its second', updated: "'9999999999999'" },
-    // So the newest of the second tells nothing: another row of it was made later still.
-    { when: 'earlier than another row of its second', updated: 'toString(toUInt64(updated_timestamp) + 1)' },
-  ])('after its page was staged by an earlier run, $when, is fetched again by the next', async ({ updated }) => {
+it.each([
+  { when: 'later than every other row of its second', updated: "'9999999999999'" },
+  // So the newest of the second tells nothing: another row of it was made later still.
+  { when: 'earlier than another row of its second', updated: 'toString(toUInt64(updated_timestamp) + 1)' },
+])(
+  'a row that was corrected under its id after its page was staged by an earlier run, $when, is fetched again by the next',
+  async ({ updated }) => {
     await complete(sourceOf());
     await engine.command(
       `ALTER TABLE RawOptionTrades UPDATE premium = 123456, updated_timestamp = ${updated} WHERE id = (SELECT argMin(id, updated_timestamp) FROM RawOptionTrades) SETTINGS mutations_sync = 2`,
@@ -348,8 +270,8 @@ describe('a row that was corrected under its id', () => {
     const source = sourceOf();
     await expectWhole(await complete(source), ROWS);
     expect(source.pages().length).toBeLessThanOrEqual(3);
-  });
-});
+  },
+);
 
 describe('a plan', () => {
   const planOf = async (source: EngineSource) =>
@@ -388,12 +310,5 @@ describe('a plan', () => {
     expect(await planAt(800)).toEqual({ slept: [800], dates: [DATE] });
     expect(await planAt(0)).toEqual({ slept: [], dates: [DATE] });
     expect(await planAt(60_000)).toEqual({ slept: [], dates: [] });
-  });
-
-  it('forgets no limit, and learns the clock from the answers', async () => {
-    const source = sourceOf({ nowMs: Date.parse('2026-11-30T12:00:00Z') });
-    const plan = await planOf(source);
-    expect(plan.lookback.clipped).toBe('2026-11-15');
-    expect(limits.rowLimit).toBe(200);
   });
 });

@@ -4,33 +4,21 @@
  * scan limits, with and without `meta`. Whatever happens, a date that is complete holds what the source holds, and every
  * date comes to be complete. Each case alone is in `complete-date.slow.test.ts`; whole processes are in `test/chaos`.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Fault, isFault } from '../../../src/core/errors.ts';
-import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
-import type { Engine } from '../../../src/engine/engine.ts';
-import { settle } from '../../../src/export/export-dates.ts';
-import { fetchedDate } from '../../../src/export/trades/fetched-date.ts';
-import { probeRows } from '../../../src/export/trades/probe.ts';
-import { dayCountsSchema } from '../../../src/plan/counts.ts';
-import { openStage, type Stage } from '../../../src/stage/stage.ts';
-import { discardStages } from '../../../src/stage/stage-table.ts';
-import { StateFile } from '../../../src/state/job-state.ts';
+import type { Stage } from '../../../src/stage/stage.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
+import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
-  createTradesTable,
+  fillTrades,
   insertTrades,
   isPage,
   tooBroad,
   unreachable,
 } from '../../support/engine-source.ts';
-import { createFakeClock } from '../../support/fake-clock.ts';
 import { chooseSeed, chooseSize } from '../../support/nightly.ts';
 import { createRandom } from '../../support/random.ts';
-import { openSql } from '../../support/run.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -42,17 +30,8 @@ const MAX_TRIES = 12;
 const CALM_FROM = 7;
 
 const job = createJob();
-let engine: Engine;
-let folder: string;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-complete-'));
-});
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
+const table = await useDateSource(NOW);
+const { engine, limits } = table;
 
 it.each(SEEDS)('a date under random trouble comes to hold what the source holds (seed %d)', async (seed) => {
   const random = createRandom(seed);
@@ -68,10 +47,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
   if (random() < 0.3) {
     for (let k = 0; k < 5; k += 1) rows.push({ ...pick(rows), updated_timestamp: String(1_796_000_000_000 + k) });
   }
-  await createTradesTable(engine, random() < 0.5 ? 'time' : 'symbol');
-  await insertTrades(engine, rows);
-  await discardStages(engine, DATE);
-  await rm(join(folder, 'counts.json'), { force: true });
+  await fillTrades(engine, rows, random() < 0.5 ? 'time' : 'symbol');
   const api = {
     rowLimit: pick([7, 20, 50, 200]),
     meta: random() < 0.6,
@@ -92,7 +68,6 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       `ALTER TABLE RawOptionTrades UPDATE premium = premium + 1, updated_timestamp = '${made}' WHERE id = '${row?.id}' SETTINGS mutations_sync = 2`,
     );
   };
-  let limits = await new ApiLimits('none.json', NOW).load();
   const complete = async (killAt: number, isCalm: boolean): Promise<Stage> => {
     let asked = 0;
     const before = async (sql: string) => {
@@ -107,19 +82,13 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       if (random() < trouble.refused) throw tooBroad();
       if (random() < 0.005) throw unreachable();
     };
-    const source = createEngineSource(engine, { ...api, nowMs: NOW, before });
-    const run = { ...openSql(job, source, limits, { clock: createFakeClock() }), onEvent: () => undefined };
-    const counts = await probeRows(run, DATE);
-    const stage = await openStage(engine, job, DATE, source.url);
-    const countsBefore = new StateFile(join(folder, 'counts.json'), dayCountsSchema);
-    await settle(fetchedDate(run, stage, counts, countsBefore));
-    return stage;
+    return await table.complete(createEngineSource(engine, { ...api, nowMs: NOW, before }), job);
   };
   let stage: Stage | undefined;
   const ends: string[] = [];
   for (let tries = 0; stage === undefined && tries < MAX_TRIES; tries += 1) {
     const killAt = tries < 3 && random() < 0.7 ? 1 + below(40) : -1;
-    if (tries > 0 && random() < 0.3) limits = await new ApiLimits('none.json', NOW).load();
+    if (tries > 0 && random() < 0.3) Object.assign(limits, await new ApiLimits('none.json', NOW).load());
     stage = await complete(killAt, tries >= CALM_FROM).catch((error: unknown) => {
       if (!isFault(error)) throw error;
       ends.push(error.code);
@@ -133,10 +102,10 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
 });
 
 /** What counts of a table: its rows, and of each id the newest version. */
-async function readNewest(table: string): Promise<unknown> {
-  const [rows] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${table}`);
+async function readNewest(name: string): Promise<unknown> {
+  const [rows] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${name}`);
   const newest = await engine.rows(
-    `SELECT id, argMax(premium, updated_timestamp) AS premium, argMax(symbol, updated_timestamp) AS symbol FROM ${table} GROUP BY id ORDER BY id`,
+    `SELECT id, argMax(premium, updated_timestamp) AS premium, argMax(symbol, updated_timestamp) AS symbol FROM ${name} GROUP BY id ORDER BY id`,
   );
   return { rows: rows?.n, newest };
 }

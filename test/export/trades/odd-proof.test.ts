@@ -4,39 +4,21 @@
  * `moving.slow.test.ts`.
  */
 import { rm, writeFile } from 'node:fs/promises';
-import { beforeEach, describe, expect, it } from 'vitest';
-import type { Engine } from '../../../src/engine/engine.ts';
-import { useDateSource } from '../../support/date-source.ts';
-import {
-  createEngineSource,
-  createTradesTable,
-  type EngineSource,
-  insertTrades,
-  isPage,
-} from '../../support/engine-source.ts';
-import { parseSqlJob } from '../../support/jobs.ts';
-import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
+import { describe, expect, it } from 'vitest';
+import { createFlowJob, expectSameGroups, useDateSource } from '../../support/date-source.ts';
+import { createEngineSource, type EngineSource, fillTrades, isCount, isPage } from '../../support/engine-source.ts';
+import { createJob, createTrades, DATE, type TradeRow } from '../../support/trades.ts';
 
 const ROWS = 1_000;
 const LIMIT = 400;
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
-const table = useDateSource(NOW);
-let engine: Engine;
-
-beforeEach(() => {
-  ({ engine } = table);
-});
-
-const isCount = (sql: string) => sql.includes('AS dates');
+const table = await useDateSource(NOW);
+const { engine } = table;
 
 async function fill(order: 'time' | 'symbol', change: (k: number) => TradeRow): Promise<void> {
   Object.assign(table.limits, { axis: order, rowLimit: LIMIT });
-  await createTradesTable(engine, order);
-  await insertTrades(
-    engine,
-    Array.from({ length: ROWS }, (_, k) => createTrade(k, change(k))),
-  );
+  await fillTrades(engine, createTrades(ROWS, change), order);
 }
 
 /** The same source, in whose pages one row has a null. */
@@ -104,18 +86,14 @@ describe('beside a row with a null that the contract has not', () => {
   });
 });
 
-describe('groups that an earlier run staged', () => {
-  const BY_MINUTE =
-    'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
-  const flow = parseSqlJob(
-    'flow.yaml',
-    `name: flow\nsource:\n  api: historical\n  sql: "${BY_MINUTE}"\n  grain: minute\n  time: minute\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
-  );
+const flow = createFlowJob();
 
-  it.each([
-    { name: 'are gone', spoil: (path: string) => rm(path) },
-    { name: 'cannot be read', spoil: (path: string) => writeFile(path, '[{"second": 3420') },
-  ])('are asked for again when the counts from before them $name', async ({ spoil }) => {
+it.each([
+  { name: 'are gone', spoil: (path: string) => rm(path) },
+  { name: 'cannot be read', spoil: (path: string) => writeFile(path, '[{"second": 3420') },
+])(
+  'groups that an earlier run staged are asked for again when the counts from before them $name',
+  async ({ spoil }) => {
     await fill('time', (k) => ({ time: `${DATE} 09:${30 + (k % 20)}:00` }));
     Object.assign(table.limits, { rowLimit: 100 });
     let pages = 0;
@@ -134,8 +112,6 @@ describe('groups that an earlier run staged', () => {
       'ALTER TABLE RawOptionTrades UPDATE premium = premium + 1000 WHERE 1 SETTINGS mutations_sync = 2',
     );
     const { stage } = await table.prove(source, flow);
-    const read = async (from: string) =>
-      await engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
-    expect(await read(stage.table)).toEqual(await read(`(${BY_MINUTE.replace('{window}', '1')})`));
-  });
-});
+    await expectSameGroups(engine, stage);
+  },
+);

@@ -4,17 +4,16 @@
  */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { compareBounds, DAY_END, DAY_START, type Stretch } from '../../../src/calendar/window.ts';
+import { compareBounds, type Stretch } from '../../../src/calendar/window.ts';
 import { planSpans, ScanTrial } from '../../../src/export/trades/scan.ts';
 import { compareCells } from '../../../src/plan/axis.ts';
 import { type CellCount, sumCounts } from '../../../src/plan/counts.ts';
 import { ApiLimits } from '../../../src/state/limits.ts';
-import { makeFolder } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
 import { createRandom } from '../../support/random.ts';
 import { createJob } from '../../support/trades.ts';
 
-const DAY: Stretch = { from: DAY_START, to: DAY_END };
-
+const { folder } = useCleanups();
 interface Table {
   readonly order: 'time' | 'symbol';
   readonly scanLimit: number;
@@ -113,14 +112,6 @@ function count(table: Table, limits: ApiLimits): { asked: Stretch[]; refused: nu
 }
 
 describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (order) => {
-  it('is counted whole in one request without a scan limit', async () => {
-    const table = createTable(order, 700_000, 10_000_000, 1);
-    const limits = await new ApiLimits('none.json', 0).load();
-    expect(count(table, limits).asked).toEqual([DAY]);
-    expect(count(table, limits).asked).toEqual([DAY]);
-    expect(limits.axis).toBeNull();
-  });
-
   it.each([1, 2, 3, 4, 5])(
     'is counted in few requests at first, in the fewest from then on (seed %d)',
     async (seed) => {
@@ -185,31 +176,26 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
 describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that were learnt a week ago', (order) => {
   const WEEK_MS = 7 * 86_400_000;
 
-  async function learnThenWait(
-    table: Table,
-    nights: number,
-  ): Promise<{ limits: ApiLimits; path: string; folder: { remove(): Promise<void> } }> {
-    const folder = await makeFolder();
-    const path = join(folder.path, 'learnt.json');
+  async function learnThenWait(table: Table) {
+    const path = join(await folder(), 'learnt.json');
     const limits = await new ApiLimits(path, 0).load();
-    for (let night = 0; night < nights; night += 1) count(table, limits);
+    for (let night = 0; night < 2; night += 1) count(table, limits);
     await limits.save();
-    return { limits: await new ApiLimits(path, WEEK_MS + 1).load(), path, folder };
+    return { limits: await new ApiLimits(path, WEEK_MS + 1).load(), path };
   }
 
   it('cost no search again, and one refusal at most where nothing has changed', async () => {
     const table = createTable(order, 700_000, 200_000, 2);
-    const { limits, path, folder } = await learnThenWait(table, 2);
+    const { limits, path } = await learnThenWait(table);
     const before = count(table, await new ApiLimits(path, WEEK_MS).load());
     const { asked, refused } = count(table, limits);
     expect(refused).toBeLessThanOrEqual(1);
     expect(asked.length).toBeLessThanOrEqual(before.asked.length + 2);
-    await folder.remove();
   });
 
   it('are tried beyond once: up to twice of what was refused, and what is refused again is known for a week', async () => {
     const table = createTable(order, 700_000, 200_000, 2);
-    const { limits, path, folder } = await learnThenWait(table, 2);
+    const { limits, path } = await learnThenWait(table);
     const known = await new ApiLimits(path, WEEK_MS).load();
     const refused = known.refusedRows ?? 0;
     expect(refused).toBeGreaterThan(0);
@@ -217,6 +203,5 @@ describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that
     limits.noteTooBroad(refused);
     await limits.save();
     expect((await new ApiLimits(path, 2 * WEEK_MS).load()).refusedRows).toBe(refused);
-    await folder.remove();
   });
 });
