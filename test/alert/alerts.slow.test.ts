@@ -161,6 +161,7 @@ describe('a cause', () => {
           sent: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
         },
       },
+      events: { begun: [], noted: {}, owed: {} },
     });
   });
 
