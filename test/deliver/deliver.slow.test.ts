@@ -412,7 +412,7 @@ describe('two workers', () => {
   const down = () => Promise.reject(new MailFault('settings', 'down', { hint: '' }));
 
   it.each([
-    ['a report', async () => undefined, 'Options flow'],
+    ['a report', async () => undefined, 'Flow'],
     [
       'what another left',
       async () =>
@@ -420,7 +420,7 @@ describe('two workers', () => {
           sending(() => down),
           job,
         ),
-      'Options flow',
+      'Flow',
     ],
     [
       'a correction',
