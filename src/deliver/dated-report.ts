@@ -23,7 +23,7 @@ import { buildAttachments } from '../report/attach/attach.ts';
 import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
 import type { SealedDrop } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
-import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
+import { COMPARED_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import { type RenderOptions, renderFullReport, renderReport } from '../report/render.ts';
 import { type DigestPart, listReports } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
@@ -260,7 +260,7 @@ async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<r
   const { calendar } = run;
   const [previous = date] = previousSessions(addDays(date, -1), 1, calendar);
   const earlier = (await ledger.dates()).filter((other) => other < date);
-  const compared = listCompared(date, earlier, calendar).slice(-MEAN_SESSIONS);
+  const compared = listCompared(date, earlier, calendar).slice(-COMPARED_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.filter((one) => one >= previous || compared.includes(one)).reverse()) {
     const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));

@@ -123,8 +123,10 @@ export interface Change {
   readonly latest: number | null;
   /** The number of the sealed session before; null if there is none. */
   readonly previous: number | null;
-  /** Mean over the sessions of `Comparison.meanDates`; null if fewer than three have the number. */
-  readonly mean: number | null;
+  /** Over the sessions of `Comparison.dates`; null if fewer than three have the number. */
+  readonly median: number | null;
+  /** How many of the sessions that have the number it is above; null if there are fewer than three, or it is unknown. */
+  readonly place: { readonly above: number; readonly sessions: number } | null;
 }
 
 export interface Comparison {
@@ -132,11 +134,11 @@ export interface Comparison {
   readonly previousDate: string | null;
   /** Of whole days before a half day, the part of their sums that is compared, from 0 to 1; absent where all are. */
   readonly share?: number | undefined;
-  /** Up to five sealed sessions before this date, newest first. */
-  readonly meanDates: readonly string[];
-  /** Sessions between the oldest of `meanDates` and this date that are not in it, newest first: they are not compared. */
+  /** Up to twenty sealed sessions before this date, newest first. */
+  readonly dates: readonly string[];
+  /** Sessions between the oldest of `dates` and this date that are not in it, newest first: they are not compared. */
   readonly missingDates: readonly string[];
-  /** The subset of `meanDates` whose drop is degraded: their numbers may lack trades. */
+  /** The subset of `dates` whose drop is degraded: their numbers may lack trades. */
   readonly degradedDates: readonly string[];
   readonly changes: Readonly<Record<Compared, Change>>;
 }
@@ -147,12 +149,12 @@ export const UNUSUAL_COLUMNS = [
   SYMBOL,
   field('Premium', 'premium', 'dollars'),
   maybe('Session before', 'previous', 'dollars', 'previous_premium'),
-  field('Mean', 'mean', 'dollars', 'mean_premium'),
-  field('Premium / mean', 'ratio', 'ratio'),
+  field('Median', 'median', 'dollars', 'median_premium'),
+  field('Premium / median', 'ratio', 'ratio'),
   field('Sessions traded', 'sessions', 'count'),
 ];
 
-/** A symbol whose premium is unusual compared with its own last sessions: `ratio` is `premium / mean`. */
+/** A symbol whose premium is unusual compared with its own last sessions: `ratio` is `premium / median`. */
 export type UnusualSymbol = RowOf<typeof UNUSUAL_COLUMNS> & Direction;
 
 export const DRIVER_COLUMNS = [

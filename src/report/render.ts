@@ -197,7 +197,7 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     moved:
       `By the difference between bullish and bearish premium. ${describeEarnings(report.earnings, report.drop.date)}`.trim(),
     'biggest-sweeps': 'Single executions of orders that the exchange marks as intermarket sweeps.',
-    'unusual-symbols': 'Premium of this day against the mean of the symbol’s own last sessions.',
+    'unusual-symbols': 'Premium of this day against the median of the symbol’s own last sessions.',
     'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. Zero gamma and walls are computed for the symbol with most premium and the watchlist. All is at the close; attached files also have what is left after expiration. ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,
     'market-structure': listStructureNotes(report.exposure).join(' '),
   };

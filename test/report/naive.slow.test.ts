@@ -21,6 +21,7 @@ import {
   isAdjusted,
   isSettled,
   isZeroDte,
+  medianOf,
   SWEEPS,
   seriesOf,
   splitFates,
@@ -31,7 +32,7 @@ import {
 import { createRandomDay, HOSTILE } from './random-day.ts';
 
 const PRINTS = 3000;
-/** Newest first; the sixth is one more than the mean takes. */
+/** Newest first. */
 const BEFORE = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12', '2026-11-11'];
 const SYMBOLS = ['S0', 'S14', 'NONE', ...HOSTILE];
 
@@ -213,10 +214,10 @@ describe.each([
     expect(report.biggestTrades).toMatchObject(expected);
   });
 
-  it('compares with the session before and the mean of five', () => {
+  it('compares with the session before and the median of all', () => {
     const { comparison } = report;
     expect(comparison.previousDate).toBe(BEFORE[0]);
-    expect(comparison.meanDates).toEqual(BEFORE.slice(0, 5));
+    expect(comparison.dates).toEqual(BEFORE);
     const numbersOf = (day: readonly Trade[]) => {
       const premium = computePremium(day);
       const { zeroDte, multiLeg, sweep, total, calls, puts } = knownAll({
@@ -232,7 +233,8 @@ describe.each([
     const [latest, before] = [numbersOf(counted), pastCounted.map(numbersOf)];
     for (const [name, change] of Object.entries(comparison.changes)) {
       const of = (numbers: object) => Number((numbers as Record<string, unknown>)[name]);
-      expectSame(change, { latest: of(latest), previous: of(before[0] ?? {}), mean: sum(before, of) / 5 });
+      expectSame(change, { latest: of(latest), previous: of(before[0] ?? {}), median: medianOf(before.map(of)) });
+      expect(change.place?.above ?? 0).toBe(before.filter((day) => of(day) < of(latest)).length);
     }
     expect(Object.keys(comparison.changes)).toHaveLength(18);
   });
@@ -241,13 +243,13 @@ describe.each([
     const pastOf = (symbol: string) => pastCounted.map((day) => day.filter((trade) => trade.symbol === symbol));
     const candidates = [...groupBy(counted, ({ symbol }) => symbol)].flatMap(([symbol, own]) => {
       const sessions = pastOf(symbol);
-      const mean = sum(sessions, (day) => sum(day, ({ premium }) => premium)) / 5;
+      const median = medianOf(sessions.map((day) => sum(day, ({ premium }) => premium)));
       const { total, netCalls, netPuts, bullish, bearish } = computePremium(own);
       const traded = sessions.filter((day) => day.length > 0).length;
       const previous = sum(sessions[0] ?? [], ({ premium }) => premium);
-      const base = { symbol, premium: total, previous, mean, ratio: known(total) / mean, sessions: traded };
+      const base = { symbol, premium: total, previous, median, ratio: known(total) / median, sessions: traded };
       // Records without a symbol have no history: a summary counts them in its total only.
-      return symbol === '' || traded < 3 ? [] : [{ ...base, netCalls, netPuts, bullish, bearish }];
+      return symbol === '' || traded < 3 || median === 0 ? [] : [{ ...base, netCalls, netPuts, bullish, bearish }];
     });
     const expected = candidates
       .filter(({ premium, ratio }) => known(premium) >= 1e6 && ratio >= 2)
