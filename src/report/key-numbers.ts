@@ -7,6 +7,7 @@
 import { formatDate, formatNearDay } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars, MINUS } from '../core/units.ts';
 import type { Amount } from './amount.ts';
+import { FEWEST_IN_MEDIAN, type LevelChange, type LevelName } from './changes.ts';
 import type { SymbolExposure } from './exposure-model.ts';
 import type { Change, Comparison, FlowReport } from './model.ts';
 import { KEY_NUMBERS, type Unit } from './numbers.ts';
@@ -16,9 +17,6 @@ import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/l
 /** Decimals for values that would look the same with fewer. */
 const FINE_DIGITS = 4;
 const MILLION = 1e6;
-
-/** A median over fewer sessions is about one of them. */
-export const FEWEST_IN_MEDIAN = 3;
 
 /**
  * The key numbers of the mail; the full report has all. `onPrevious`, `onMedian`: change of the latest against each; `place`:
@@ -78,6 +76,22 @@ export function describePlace({ place }: Change): string {
   if (place === null) return '';
   const { above, sessions } = place;
   return above === sessions ? `above all ${sessions}` : `above ${above === 0 ? 'none' : above} of ${sessions}`;
+}
+
+/** `−$2.95B`, `−1.2%` of a price, `+0.8 pt`; empty if there is nothing to compare with. */
+export function formatLevelChange({ latest, previous, unit }: LevelChange): string {
+  if (latest === null || previous === null) return '';
+  if (unit === 'price') return previous === 0 ? '' : formatSignedPercent(latest / previous - 1);
+  return formatChange(latest, previous, unit === 'dollars' ? 'net' : 'share');
+}
+
+/** Absent where no report before has it. */
+export function findLevel(
+  { levels }: Comparison,
+  symbol: string,
+  name: LevelName | undefined,
+): LevelChange | undefined {
+  return levels.find((level) => level.symbol === symbol && level.name === name);
 }
 
 /** Dates that a sentence names; of more it says how many. */
@@ -204,7 +218,7 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
     ofToday(`Put GEX per 1%, ${basis}`, 'dollars', exposure.total.putGex),
     ofToday(`Net delta, ${basis}`, 'dollars', exposure.total.netDex),
     ofToday('Net delta after expiration', 'dollars', exposure.total.netDexAfter),
-    ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
+    ...(exposure.lead === null ? [] : listLevels(exposure.lead, report.comparison)),
     ofToday('Records in the file', 'count', recorded.trades),
     ofToday('Left out: cancel messages', 'count', cancelMessages.trades),
     ofToday('Left out: cancelled prints', 'count', cancelledPrints.trades),
@@ -221,13 +235,17 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
   ];
 }
 
-function listLevels(lead: SymbolExposure): readonly NumberRow[] {
-  const of = (level: string, value: number | null) => ofToday(`${lead.symbol} ${level}`, 'price', value);
+function listLevels(lead: SymbolExposure, comparison: Comparison): readonly NumberRow[] {
+  const of = (level: string, value: number | null, compared?: LevelName) => ({
+    ...ofToday(`${lead.symbol} ${level}`, 'price', value),
+    ...findLevel(comparison, lead.symbol, compared),
+    ...{ name: `${lead.symbol} ${level}`, unit: 'price' as const },
+  });
   return [
-    of('spot', lead.spot),
-    of('zero gamma', lead.zeroGamma),
-    of('call wall', lead.callWall),
-    of('put wall', lead.putWall),
+    of('spot', lead.spot, 'spot'),
+    of('zero gamma', lead.zeroGamma, 'zero_gamma'),
+    of('call wall', lead.callWall, 'call_wall'),
+    of('put wall', lead.putWall, 'put_wall'),
     of('absolute-gamma strike', lead.absoluteGammaStrike),
     of('zero gamma after expiration', lead.zeroGammaAfter),
     of('call wall after expiration', lead.callWallAfter),

@@ -67,6 +67,7 @@ export const SECTIONS = [
   'left-out-trades',
   'contracts',
   'volatility',
+  'exposure-changes',
   'gex-by-symbol',
   'zero-gamma',
   'gex-by-strike',

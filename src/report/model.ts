@@ -5,6 +5,7 @@
  * prints that were cancelled later, and late reports: these are in `Exclusions`, so that nothing disappears.
  */
 import { type Amount, divide } from './amount.ts';
+import type { LevelChange } from './changes.ts';
 import type { Exposure, SymbolExposure } from './exposure-model.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 import { field, maybe, type RowOf, shown } from './report-table.ts';
@@ -141,6 +142,8 @@ export interface Comparison {
   /** The subset of `dates` whose drop is degraded: their numbers may lack trades. */
   readonly degradedDates: readonly string[];
   readonly changes: Readonly<Record<Compared, Change>>;
+  /** Of the symbols of `exposure.focus`, where a report of a session before has them. */
+  readonly levels: readonly LevelChange[];
 }
 
 export const SYMBOL = field('Symbol', 'symbol', 'text');

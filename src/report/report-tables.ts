@@ -3,6 +3,7 @@
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
 
+import type { LevelChange } from './changes.ts';
 import {
   EXPIRATION_COLUMNS,
   type Exposure,
@@ -13,7 +14,7 @@ import {
   type SymbolExposure,
   type ZeroGamma,
 } from './exposure-model.ts';
-import { buildKeyNumberTable } from './key-numbers.ts';
+import { buildKeyNumberTable, describePlace, formatLevelChange } from './key-numbers.ts';
 import {
   BIG_TRADE_COLUMNS,
   CONTRACT_COLUMNS,
@@ -58,6 +59,12 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('left-out-trades', 'Largest trades left out', report.biggestLeftOut, LEFT_OUT_COLUMNS),
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
     build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
+    build(
+      'exposure-changes',
+      'Exposure and volatility since the session before',
+      report.comparison.levels,
+      CHANGE_COLUMNS,
+    ),
     build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),
     build('zero-gamma', 'Every zero gamma', zeros, ZERO_COLUMNS),
     build('gex-by-strike', 'GEX by strike', strikes, [SYMBOL, ...STRIKE_COLUMNS]),
@@ -141,6 +148,19 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
   level('Abs. gamma', 'absolute_gamma_strike', 'absoluteGammaStrike'),
   shown(null, 'market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
   shown(null, 'market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
+];
+
+const CHANGE_COLUMNS: readonly ColumnReader<LevelChange>[] = [
+  SYMBOL,
+  field('Number', 'label', 'text', 'name'),
+  field(null, 'unit', 'text'),
+  maybe('Latest', 'latest', 'measure'),
+  maybe('Session before', 'previous', 'measure'),
+  shown('Change', 'change', 'text', formatLevelChange),
+  maybe('Median', 'median', 'measure'),
+  shown('Among those before', 'place', 'text', describePlace),
+  shown(null, 'sessions_above', 'count', ({ place }) => place?.above ?? null),
+  shown(null, 'sessions', 'count', ({ place }) => place?.sessions ?? null),
 ];
 
 /** Of symbols with details only. */

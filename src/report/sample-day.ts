@@ -52,6 +52,7 @@ export function buildSampleDay(dataset: string): FlowReport {
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: 3.8e8 },
     comparison: {
       ...{ previousDate: BEFORE, dates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },
+      levels: [],
       changes: forCompared(() => ({ latest: 3e8, previous: 2.5e8, median: 2.8e8, place: { above: 2, sessions: 3 } })),
     },
     expiries: (['0DTE', 'week', 'month', 'later', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
@@ -111,6 +112,7 @@ export function buildEmptyDay(dataset: string): FlowReport {
     drop: { ...day.drop, rows: 0, min_time: null, max_time: null },
     comparison: {
       ...{ ...empty.comparison, previousDate: null },
+      levels: [],
       changes: forCompared(() => ({ latest: 0, previous: null, median: null, place: null })),
     },
     drivers: { bullish: null, bearish: null, top: [] },

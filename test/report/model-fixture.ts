@@ -4,6 +4,7 @@
  * model's sums count.
  */
 
+import { compareLevels, readLevels } from '../../src/report/changes.ts';
 import type { Exposure, StrikeGex } from '../../src/report/exposure-model.ts';
 import type {
   BigTrade,
@@ -223,8 +224,22 @@ export function createComparison(
     missingDates: [],
     dates: factors === null ? [] : ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'],
     degradedDates: [],
+    levels: [],
     changes,
   };
+}
+
+/** Of five sessions, each with numbers a little larger than today's. */
+function createLevels(exposure: Exposure): Comparison['levels'] {
+  const today = { exposure, volatility: [] };
+  const before = [1.02, 1.01, 1.03, 0.97, 1.04].map((factor) => {
+    const levels = [...readLevels(today)].map(([symbol, { isWholeChain, values }]) => {
+      const larger = Object.entries(values).map(([name, value]) => [name, value === null ? null : value * factor]);
+      return [symbol, { isWholeChain, values: Object.fromEntries(larger) as typeof values }] as const; // The same names.
+    });
+    return new Map(levels);
+  });
+  return compareLevels(today, before);
 }
 
 export function createTrade(changes: Partial<BigTrade> = {}): BigTrade {
@@ -390,7 +405,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     }),
     besides: { overnight: { trades: 0, premium: 0 }, curb: { trades: 0, premium: 0 } },
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: headline.total * 0.31 },
-    comparison: createComparison(headline, { previous: 0.89, median: 0.94 }),
+    comparison: { ...createComparison(headline, { previous: 0.89, median: 0.94 }), levels: createLevels(exposure) },
     expiries: createExpiries(headline),
     moneyness: createMoneyness(headline),
     halfHours: headline.total > 0 ? createHalfHours(headline) : [],

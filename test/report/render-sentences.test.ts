@@ -42,6 +42,7 @@ function withShares(calls: number, previous: number | null, median: number | nul
       previousDate: previous === null ? null : '2026-11-18',
       degradedDates: [],
       missingDates: [],
+      levels: [],
       dates: median === null ? [] : Array.from({ length: 5 }, (_, index) => `2026-11-${18 - index}`),
       changes: {
         ...base.changes,

@@ -8,9 +8,9 @@
 import { type Families, writeFamily } from '../../api-contract/family.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
+import { compare, compareLevels, type SessionLevels } from '../changes.ts';
 import type { DropSource } from '../drop-source.ts';
-import { FEWEST_IN_MEDIAN } from '../key-numbers.ts';
-import type { Change, Comparison } from '../model.ts';
+import type { Comparison } from '../model.ts';
 import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
 import { type Compared, forCompared, type Premium } from '../numbers.ts';
 import { IN_REPORT_SEGMENTS } from '../records.ts';
@@ -32,6 +32,8 @@ export interface PastSession {
   readonly isDegraded?: boolean;
   /** Part of its sums that is compared: of a whole day before a half day, the hours that this has. Default: all. */
   readonly share?: number | undefined;
+  /** Of the report that was mailed of it; absent if none was. */
+  readonly levels?: SessionLevels | undefined;
 }
 
 /** The summary of a session, for the FROM clause. */
@@ -125,29 +127,16 @@ GROUP BY names.symbol`;
 }
 
 /**
- * A number beside the same of earlier sessions.
- * @param before of the compared sessions, in any order; null where a session does not have it
- */
-export function compare(latest: Amount, previous: Amount, before: readonly Amount[]): Change {
-  const known = before.filter((value) => value !== null).toSorted((a, b) => a - b);
-  if (known.length < FEWEST_IN_MEDIAN) return { latest, previous, median: null, place: null };
-  const middle = known.slice(Math.ceil(known.length / 2) - 1, Math.floor(known.length / 2) + 1);
-  return {
-    ...{ latest, previous },
-    median: middle.reduce((sum, value) => sum + value, 0) / middle.length,
-    place: latest === null ? null : { above: known.filter((value) => value < latest).length, sessions: known.length },
-  };
-}
-
-/**
  * @param volumeAboveOpenInterest premium of the date in series that traded more than their open interest
  * @param known sessions before the date that the ledger knows
+ * @param measured exposure and volatility of the date
  */
 export function buildComparison(
   headline: Premium,
   volumeAboveOpenInterest: Amount,
   { sessions, numbers }: History,
   known: readonly string[],
+  measured: Parameters<typeof compareLevels>[0],
 ): Comparison {
   const [previous] = sessions;
   const dates = sessions.map(({ date }) => date);
@@ -169,6 +158,10 @@ export function buildComparison(
         previous === undefined ? null : read(previous.date, key),
         dates.map((date) => read(date, key)),
       ),
+    ),
+    levels: compareLevels(
+      measured,
+      sessions.map(({ levels }) => levels ?? null),
     ),
   };
 }

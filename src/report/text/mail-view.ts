@@ -107,7 +107,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     lean: clearLeanOf(headline) === null ? UNKNOWN : describeLean(headline),
     leanTone: toneOf(clearLeanOf(headline)),
     bar: buildBar(headline),
-    lead: buildLead(exposure),
+    lead: buildLead(exposure, comparison, drop.date),
     sentences,
     keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),

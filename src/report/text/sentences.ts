@@ -5,9 +5,16 @@
  */
 
 import { formatNearDay } from '../../core/date-text.ts';
-import { countOf, formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
+import {
+  countOf,
+  formatCount,
+  formatDecimal,
+  formatDollars,
+  formatPercent,
+  formatSignedDollars,
+} from '../../core/units.ts';
 import { type Amount, clearLeanOf, shareOf } from '../amount.ts';
-import { listPastGaps, nameSessions } from '../key-numbers.ts';
+import { findLevel, listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { BigTrade, Driver, FlowReport } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
 import { cleanLine, formatPart, nameContract, nameSymbol } from './label.ts';
@@ -293,6 +300,25 @@ export function sayGamma({ exposure }: FlowReport): Sentence | null {
   return { text, weight: MAJORITY };
 }
 
+/** Whether the net GEX of the first screen's symbol has another sign than the session before, or its price crossed zero gamma. */
+export function sayTurn({ exposure: { lead }, comparison, drop }: FlowReport): Sentence | null {
+  if (lead === null) return null;
+  const [gex, spot, zero] = (['net_gex', 'spot', 'zero_gamma'] as const).map((name) =>
+    findLevel(comparison, lead.symbol, name),
+  );
+  const day = nameSessions(comparison, drop.date).previous;
+  const name = nameSymbol(lead.symbol);
+  if (gex !== undefined && (gex.latest ?? 0) * (gex.previous ?? 0) < 0) {
+    const text = `Net GEX of ${name} turned ${(gex.latest ?? 0) < 0 ? 'negative' : 'positive'}: ${formatSignedDollars(gex.previous)} on ${day}.`;
+    return { text, weight: MAJORITY };
+  }
+  const side = (which: 'latest' | 'previous') =>
+    Math.sign((spot?.[which] ?? Number.NaN) - (zero?.[which] ?? Number.NaN));
+  if (side('latest') * side('previous') !== -1) return null;
+  const [now, then] = side('latest') < 0 ? ['below', 'above'] : ['above', 'below'];
+  return { text: `${name} is ${now} its zero gamma now, ${then} it on ${day}.`, weight: MAJORITY };
+}
+
 /** The symbol with the most unusual premium compared with its own last sessions. */
 export function sayUnusual({ unusual, comparison, headline }: FlowReport): Sentence | null {
   const [first] = unusual;
@@ -324,6 +350,7 @@ const RULES: readonly Rule[] = [
   sayUnusual,
   sayZeroDte,
   sayTrade,
+  sayTurn,
   sayGamma,
   sayCallShare,
   sayNoHistory,
