@@ -16,6 +16,7 @@ const TABLES = [
   'biggest-trades',
   'biggest-sweeps',
   'left-out-trades',
+  'exposure-changes',
   'gex-by-symbol',
   'zero-gamma',
   'gex-by-strike',
