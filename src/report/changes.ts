@@ -4,11 +4,21 @@
  * that of a whole chain only, and one of traded contracts with its like.
  */
 import type { Amount } from './amount.ts';
-import type { SymbolExposure } from './exposure-model.ts';
-import type { Change, ExpirationVolatility, FlowReport } from './model.ts';
+import type { ExpirationVolatility, Exposure, SymbolExposure } from './exposure-model.ts';
 
 /** A median over fewer is about one of them. */
 export const FEWEST_IN_MEDIAN = 3;
+
+/** A number of this date beside the same number of earlier sessions. */
+export interface Change {
+  readonly latest: number | null;
+  /** The number of the sealed session before; null if there is none. */
+  readonly previous: number | null;
+  /** Over the sessions of `Comparison.dates`; null if fewer than three have the number. */
+  readonly median: number | null;
+  /** How many of the sessions that have the number it is above; null if there are fewer than three, or it is unknown. */
+  readonly place: { readonly above: number; readonly sessions: number } | null;
+}
 
 /**
  * A number beside the same of earlier sessions.
@@ -81,7 +91,10 @@ export interface LevelChange extends Change {
   readonly unit: Level['unit'];
 }
 
-type Measured = Pick<FlowReport, 'exposure' | 'volatility'>;
+interface Measured {
+  readonly exposure: Exposure;
+  readonly volatility: readonly ExpirationVolatility[];
+}
 
 /** @throws TypeError if it is the report of another version, without these numbers */
 export function readLevels({ exposure, volatility }: Measured): SessionLevels {

@@ -113,3 +113,20 @@ export interface Exposure {
   /** The symbol of the first screen and the chart: the first of `focus` with exposure. */
   readonly lead: SymbolExposure | null;
 }
+
+export const VOLATILITY_COLUMNS = [
+  field('Symbol', 'symbol', 'text'),
+  field('Expires', 'expirationDate', 'date'),
+  field('Days', 'days', 'count'),
+  maybe('IV at the money', 'atTheMoney', 'fraction', 'at_the_money_volatility'),
+  maybe('Strike', 'strike', 'price', 'at_the_money_strike'),
+  maybe('25-delta skew', 'skew', 'points', 'skew_25_delta'),
+  maybe('Expected move', 'expectedMove', 'price'),
+];
+
+/**
+ * Implied volatility of one expiration of a symbol, annualized: at the money of `strike`, null if no strike is near the
+ * spot. `skew`: of the put of delta -0.25 less that of the call of delta 0.25, null without contracts near these.
+ * `expectedMove`: dollars of the underlying, up or down, one standard deviation; null for an expiration on the date.
+ */
+export type ExpirationVolatility = RowOf<typeof VOLATILITY_COLUMNS>;

@@ -7,9 +7,9 @@
 import { formatDate, formatNearDay } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars, MINUS } from '../core/units.ts';
 import type { Amount } from './amount.ts';
-import { FEWEST_IN_MEDIAN, type LevelChange, type LevelName } from './changes.ts';
+import { type Change, FEWEST_IN_MEDIAN, type LevelChange, type LevelName } from './changes.ts';
 import type { SymbolExposure } from './exposure-model.ts';
-import type { Change, Comparison, FlowReport } from './model.ts';
+import type { Comparison, FlowReport } from './model.ts';
 import { KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';

@@ -5,8 +5,8 @@
  * prints that were cancelled later, and late reports: these are in `Exclusions`, so that nothing disappears.
  */
 import { type Amount, divide } from './amount.ts';
-import type { LevelChange } from './changes.ts';
-import type { Exposure, SymbolExposure } from './exposure-model.ts';
+import type { Change, LevelChange } from './changes.ts';
+import type { ExpirationVolatility, Exposure, SymbolExposure } from './exposure-model.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 import { field, maybe, type RowOf, shown } from './report-table.ts';
 
@@ -119,17 +119,6 @@ export interface SymbolFlow extends Premium {
   readonly place: number;
 }
 
-/** A number of this date beside the same number of earlier sessions. */
-export interface Change {
-  readonly latest: number | null;
-  /** The number of the sealed session before; null if there is none. */
-  readonly previous: number | null;
-  /** Over the sessions of `Comparison.dates`; null if fewer than three have the number. */
-  readonly median: number | null;
-  /** How many of the sessions that have the number it is above; null if there are fewer than three, or it is unknown. */
-  readonly place: { readonly above: number; readonly sessions: number } | null;
-}
-
 export interface Comparison {
   /** The sealed session before this date; null if there is none. */
   readonly previousDate: string | null;
@@ -212,23 +201,6 @@ export const CONTRACT_COLUMNS = [
 
 /** A contract that traded (`SPY 2026-11-20 600 C`); counted records only. Its open interest is that before the day. */
 export type ContractFlow = RowOf<typeof CONTRACT_COLUMNS>;
-
-export const VOLATILITY_COLUMNS = [
-  SYMBOL,
-  field('Expires', 'expirationDate', 'date'),
-  field('Days', 'days', 'count'),
-  maybe('IV at the money', 'atTheMoney', 'fraction', 'at_the_money_volatility'),
-  maybe('Strike', 'strike', 'price', 'at_the_money_strike'),
-  maybe('25-delta skew', 'skew', 'points', 'skew_25_delta'),
-  maybe('Expected move', 'expectedMove', 'price'),
-];
-
-/**
- * Implied volatility of one expiration of a symbol, annualized: at the money of `strike`, null if no strike is near the
- * spot. `skew`: of the put of delta -0.25 less that of the call of delta 0.25, null without contracts near these.
- * `expectedMove`: dollars of the underlying, up or down, one standard deviation; null for an expiration on the date.
- */
-export type ExpirationVolatility = RowOf<typeof VOLATILITY_COLUMNS>;
 
 export const BIG_TRADE_COLUMNS = [
   field('Time', 'time', 'text'),

@@ -12,6 +12,7 @@ import {
   type RankedExposure,
   STRIKE_COLUMNS,
   type SymbolExposure,
+  VOLATILITY_COLUMNS,
   type ZeroGamma,
 } from './exposure-model.ts';
 import { buildKeyNumberTable, describePlace, formatLevelChange } from './key-numbers.ts';
@@ -23,7 +24,6 @@ import {
   LEFT_OUT_COLUMNS,
   SYMBOL,
   UNUSUAL_COLUMNS,
-  VOLATILITY_COLUMNS,
 } from './model.ts';
 import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnReader, field, KIND_OF, maybe, shown } from './report-table.ts';

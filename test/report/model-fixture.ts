@@ -4,11 +4,10 @@
  * model's sums count.
  */
 
-import { compareLevels, readLevels } from '../../src/report/changes.ts';
+import { type Change, compareLevels, readLevels } from '../../src/report/changes.ts';
 import type { Exposure, StrikeGex } from '../../src/report/exposure-model.ts';
 import type {
   BigTrade,
-  Change,
   Comparison,
   Exclusions,
   ExpiryBucket,
@@ -216,7 +215,7 @@ export function createComparison(
       const whole = name.endsWith('Share') || name.startsWith('putCall') ? 1 : factor;
       return value === null ? headline.total : value * whole * drift;
     };
-    const place = value === null ? null : { above: index % 6, sessions: 5 };
+    const place = value === null ? null : { above: value > past(factors.median) ? 4 : 1, sessions: 5 };
     return { latest: value, previous: past(factors.previous), median: past(factors.median), place };
   });
   return {

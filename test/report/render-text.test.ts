@@ -10,8 +10,8 @@ import {
 } from '../../src/api-contract/record-type.ts';
 import { formatDate, formatDay, formatInstant, formatNearDay, formatShortDay } from '../../src/core/date-text.ts';
 import { formatSignedDollars } from '../../src/core/units.ts';
+import type { Change } from '../../src/report/changes.ts';
 import { buildChangeRows, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
-import type { Change } from '../../src/report/model.ts';
 import { type Compared, forCompared } from '../../src/report/numbers.ts';
 import { describeEarnings, describeSession, formatStrike } from '../../src/report/text/captions.ts';
 import {

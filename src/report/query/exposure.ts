@@ -21,6 +21,7 @@ import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
   ExpirationGex,
+  ExpirationVolatility,
   Exposure,
   ExposureLevels,
   ExposureSums,
@@ -30,7 +31,6 @@ import type {
   SymbolExposure,
   ZeroGamma,
 } from '../exposure-model.ts';
-import type { ExpirationVolatility } from '../model.ts';
 import {
   CHAIN_COLUMNS,
   type DETAILS,
