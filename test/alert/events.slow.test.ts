@@ -209,7 +209,7 @@ describe('the summary of a report', () => {
       ...{ job: 'nightly', dataset: 'trades', date: DATES[1], revision: 2, condition: 'available', report: 'flow' },
       subject: 'Correction: Desk 2026-11-20',
       text: expect.stringMatching(
-        /^Correction: Desk 2026-11-20\n[\s\S]*per 1% move, partial: traded only; [+−]\$[\d.]+[KMB]? after expiration\.$/,
+        /^Correction: Desk 2026-11-20\n[\s\S]*per 1% move, partial: traded contracts only; [+−]\$[\d.]+[KMB]? after expiration\.$/,
       ),
       link: expect.stringMatching(/^https:\/\/flow\.example\.com\/reports\/nightly\/2026-11-20\/flow-[0-9a-f]{8}\/2$/),
       page: expect.stringMatching(/^file:\/\/\/.*\/_flowdrop\/reports\/nightly\/.*\/report\.html$/),

@@ -61,7 +61,7 @@ describe('own templates', () => {
     if (!report) throw new Error('no report');
     const look = await readLook(report.look);
     const { html, text } = await renderFlowReport(createReport(), { ...OPTIONS, look });
-    expect(text).toContain('IN SHORT Complete partial: traded only SPX puts');
+    expect(text).toContain('IN SHORT Complete partial: traded contracts only SPX puts');
     expect(text).toContain('WATCHLIST');
     expect(html).toContain('Total premium');
   });

@@ -249,7 +249,7 @@ describe.each([1, 2, 3])('random chain %i', (seed) => {
       'GEX of a degraded chain, which may lack contracts: SPX; partial (traded contracts only): QQQ.',
     );
     const without = await renderFlowReport(await report(trades, {}), options);
-    expect(without.text).toContain('per 1% move, partial: traded only');
+    expect(without.text).toContain('per 1% move, partial: traded contracts only');
   });
 });
 

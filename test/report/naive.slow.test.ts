@@ -49,7 +49,7 @@ describe.each([
   const past = BEFORE.map((date, index) => createRandomDay(seed * 100 + index, { date, prints: 600 }));
   const fates = splitFates(trades);
   const { counted } = fates;
-  const pastCounted = past.slice(0, 5).map((day) => splitFates(day).counted);
+  const pastCounted = past.map((day) => splitFates(day).counted);
   const drops = useDrops();
   let report: FlowReport;
 

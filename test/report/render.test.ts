@@ -78,7 +78,7 @@ describe('the mail of an ordinary day', () => {
     for (const { cid } of mail.images) expect(mail.html).toContain(`src="cid:${cid}"`);
     expect(mail.html).toContain('alt="Premium per half hour, stacked by sentiment. Busiest half hour: 09:30');
     expect(mail.html).toMatch(
-      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575 \(partial: traded only\); spot 601\.50/,
+      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575 \(partial: traded contracts only\); spot 601\.50/,
     );
   });
 

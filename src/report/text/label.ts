@@ -66,7 +66,7 @@ export function nameBasis({
   readonly isDegradedChain?: boolean | undefined;
 }): string {
   if (isDegradedChain) return 'degraded chain';
-  return isWholeChain ? 'whole chain' : 'partial: traded only';
+  return isWholeChain ? 'whole chain' : 'partial: traded contracts only';
 }
 
 /** `SPY Nov 20, 2026 600 C` for a contract of the model, `SPY 2026-11-20 600 C`. */

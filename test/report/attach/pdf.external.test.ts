@@ -54,7 +54,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       '1,234,567 rows, revision 2; 1,240,000 trades counted, 09:30:02 to 16:14:59 New York',
       'sealed Nov 19, 17:31 ET',
       'Busiest half hour: 09:30',
-      'Call wall at 610, put wall at 590 (partial: traded only)',
+      'Call wall at 610, put wall at 590 (partial: traded contracts only)',
       'gamma x open interest x 100 x spot² x 0.01',
       's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
       'ab'.repeat(32),
@@ -67,7 +67,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       /15:59:59 +SPY Nov 20, 2026 600 C +5,000 +12\.35 +\$6\.17M +Ask +Bullish +– +12,000 +– +1 +Sweep/,
     );
     expect(text).toMatch(
-      /SPY +partial: traded only +601\.37 +−\$3\.00B +\$12\.0B +−\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/,
+      /SPY +partial: traded contracts only +601\.37 +−\$3\.00B +\$12\.0B +−\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/,
     );
   });
 
