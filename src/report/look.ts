@@ -72,6 +72,7 @@ export const SECTIONS = [
   'zero-gamma',
   'gex-by-strike',
   'gex-by-expiration',
+  'max-pain',
   'market-structure',
   ...CLOSING_SECTIONS,
 ] as const;

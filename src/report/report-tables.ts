@@ -9,6 +9,7 @@ import {
   type Exposure,
   type ExposureLevels,
   type ExposureSums,
+  PAIN_COLUMNS,
   type RankedExposure,
   STRIKE_COLUMNS,
   type SymbolExposure,
@@ -38,6 +39,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const [expiries, moneyness] = headline.trades === 0 ? [[], []] : [report.expiries, report.moneyness];
   const strikes = focus.flatMap(({ symbol, strikes: own }) => own.map((row) => ({ symbol, ...row })));
   const expirations = focus.flatMap(({ symbol, expirations: own }) => own.map((row) => ({ symbol, ...row })));
+  const pains = focus.flatMap(({ symbol, pains: own }) => own.map((row) => ({ symbol, ...row })));
   // Where there is one, the table of exposure has it.
   const zeros = focus
     .filter(({ zeroGammas }) => zeroGammas.some(({ place }) => place > 1))
@@ -69,6 +71,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('zero-gamma', 'Every zero gamma', zeros, ZERO_COLUMNS),
     build('gex-by-strike', 'GEX by strike', strikes, [SYMBOL, ...STRIKE_COLUMNS]),
     build('gex-by-expiration', 'GEX by expiration', expirations, [SYMBOL, ...EXPIRATION_COLUMNS]),
+    build('max-pain', 'Max pain, vanna and charm', pains, [SYMBOL, ...PAIN_COLUMNS]),
     build('market-structure', 'GEX beside the market-structure endpoint', compared, STRUCTURE_COLUMNS),
   ].filter(({ rows }) => rows.length > 0);
 }

@@ -172,6 +172,7 @@ function sampleExposure(): Exposure {
     ...{ zeroGamma: 596.09, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
     ...{ zeroGammaAfter: 598, callWallAfter: 610, putWallAfter: 590 },
     zeroGammas: [{ isAfter: false, zeroGamma: 596.09, place: 1 }],
+    pains: [],
     expirations: [{ expirationDate: '2026-01-16', callGex: 9e7, putGex: -4e7, netGex: 5e7, share: 0.31 }],
     marketStructure: { intradayGex: 6e7, difference: -0.16, explanation: 'A sample.' },
   };

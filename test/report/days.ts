@@ -165,7 +165,7 @@ function createSingle(): FlowReport {
   const lead = createSymbolExposure('SPY', {
     ...gex,
     ...{ callDex: 30_075_000, putDex: 0, netDex: 30_075_000, netDexAfter: 30_075_000 },
-    ...{ contracts: 1, endedContracts: 0, zeroGamma: null, zeroGammaAfter: null, zeroGammas: [] },
+    ...{ contracts: 1, endedContracts: 0, zeroGamma: null, zeroGammaAfter: null, zeroGammas: [], pains: [] },
     ...{ callWall: 600, putWall: null, absoluteGammaStrike: 600, strikes: [{ strike: 600, ...gex }] },
     expirations: [{ expirationDate: '2026-11-20', share: 1, ...gex }],
   });

@@ -142,6 +142,7 @@ export function createSymbolExposure(
     unknownContracts: 0,
     zeroGamma,
     zeroGammaAfter: zeroGamma * 0.998,
+    pains: [{ expirationDate: '2026-11-20', maxPain: 600, vanna: -1.31e6, charm: null }],
     zeroGammas: [
       { isAfter: false, zeroGamma, place: 1 },
       { isAfter: false, zeroGamma: zeroGamma * 1.1, place: 2 },

@@ -310,6 +310,55 @@ describe.each([
     }
   });
 
+  it('has max pain, vanna and charm of plain loops', () => {
+    let compared = 0;
+    for (const { symbol, spot, pains } of report.exposure.focus) {
+      const held = [
+        ...groupBy(
+          counted.filter((trade) => trade.symbol === symbol),
+          seriesOf,
+        ).values(),
+      ].flatMap((series) => {
+        const [last] = series;
+        const { openInterest, shares, iv } = stateOf(series);
+        if (last === undefined || !['CALL', 'PUT'].includes(last.put_call) || !(last.strike > 0)) return [];
+        if (series.some(isSettled) || series.some(isAdjusted) || openInterest * shares === 0) return [];
+        return [
+          { right: last.put_call, strike: last.strike, day: last.expiration_date, amount: openInterest * shares, iv },
+        ];
+      });
+      for (const { expirationDate, maxPain, vanna, charm } of pains) {
+        const own = held.filter(({ day }) => day === expirationDate);
+        const payAt = (price: number) =>
+          sum(
+            own,
+            ({ right, strike, amount }) => amount * Math.max(0, right === 'CALL' ? price - strike : strike - price),
+          );
+        const least = Math.min(...own.map(({ strike }) => payAt(strike)));
+        expect(payAt(maxPain) - least).toBeLessThan(1e-9 * sum(own, ({ amount, strike }) => amount * strike));
+        const days = Array.from({ length: 4_000 }, (_, index) => addDays(today, index)).filter(
+          (day) => day < expirationDate && ![0, 6].includes(new Date(day).getUTCDay()),
+        ).length;
+        const years = Math.max(1, days) / 262;
+        const deltaAt = (strike: number, sigma: number, time: number) =>
+          cumulate((Math.log((spot ?? 0) / strike) + (sigma * sigma * time) / 2) / (sigma * Math.sqrt(time)));
+        const moved = (sigmaUp: number, timeUp: number) =>
+          sum(own, ({ right, strike, amount, iv }) => {
+            const signed = (right === 'CALL' ? amount : -amount) * (spot ?? 0);
+            const step = deltaAt(strike, iv + sigmaUp, years + timeUp) - deltaAt(strike, iv - sigmaUp, years - timeUp);
+            return iv > 0 ? signed * step : 0;
+          });
+        const size = sum(own, ({ amount }) => amount * (spot ?? 0));
+        if (own.every(({ iv }) => !(iv > 0))) continue;
+        compared += 1;
+        // Differences of the delta itself, in place of its derivatives.
+        expect(Math.abs(Number(vanna) - moved(1e-5, 0) / 2e-5 / 100) / size).toBeLessThan(1e-6);
+        expect(Math.abs(Number(charm) - -moved(0, 1e-7) / 2e-7 / 262) / size).toBeLessThan(1e-6);
+      }
+    }
+    expect(compared).toBeGreaterThan(gaps === 0 ? 6 : 0);
+  });
+
   it('has the biggest sweeps, and the earnings of what moved the day, of plain loops', () => {
     const sweeps = counted
       .filter((trade) => SWEEPS.includes(trade.option_activity_type) && Number.isFinite(trade.premium))
@@ -350,4 +399,14 @@ function startOf(time: string): string {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Of the standard normal distribution, by Simpson's rule. */
+function cumulate(x: number): number {
+  const far = Math.max(-10, Math.min(10, x));
+  const steps = 2_000;
+  const width = far / steps;
+  const density = (at: number) => Math.exp((-at * at) / 2) / Math.sqrt(2 * Math.PI);
+  const inner = Array.from({ length: steps - 1 }, (_, k) => (k % 2 === 0 ? 4 : 2) * density((k + 1) * width));
+  return 0.5 + ((density(0) + sum(inner, (part) => part) + density(far)) * width) / 3;
 }

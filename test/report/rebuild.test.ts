@@ -207,6 +207,17 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
+    it('Max pain, vanna and charm gives its rows', async () => {
+      const rows = await run('Max pain, vanna and charm');
+      const expected = report.exposure.focus.flatMap(({ symbol, pains }) => pains.map((row) => ({ symbol, ...row })));
+      expect(rows).toHaveLength(expected.length);
+      for (const { symbol, expirationDate, maxPain, vanna, charm } of expected) {
+        const row = rows.find((one) => one['symbol'] === symbol && one['expiration_date'] === expirationDate) ?? {};
+        const { max_pain, vanna: ownVanna, charm: ownCharm } = row;
+        expectSame({ maxPain: max_pain, vanna: ownVanna, charm: ownCharm }, { maxPain, vanna, charm });
+      }
+    });
+
     it('Implied volatility gives its rows', async () => {
       const rows = await run('Implied volatility');
       expect(rows.map((row) => [row['symbol'], row['expiration_date']])).toEqual(

@@ -21,6 +21,7 @@ const TABLES = [
   'zero-gamma',
   'gex-by-strike',
   'gex-by-expiration',
+  'max-pain',
   'market-structure',
 ];
 
