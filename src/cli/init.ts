@@ -1,5 +1,6 @@
 /**
- * `flowdrop init [DIR]`: writes a commented job file and a settings file, and tries the connection; with `--add NAME` it
+ * `flowdrop init [DIR]`: writes a commented job file, for reports one of the option chains that they need, and a settings
+ * file, and tries the connection; with `--add NAME` it
  * writes one more job file, of a chosen kind. They are shipped files with the choices of the caller: flags first, then
  * answers, then defaults; what was not chosen stays a comment. Questions come line by line: on a terminal with editing and
  * hidden secrets, from a pipe in order; each gets a valid answer, or nothing is written. Invariants: nothing is overwritten
@@ -47,20 +48,25 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const { add, force = false, offline = false } = flags;
   const path = join(folder, globals.jobs, `${add ?? flags.name ?? INIT_DEFAULTS.name}.yaml`);
   const isFirst = add === undefined;
+  const chainPath = join(folder, globals.jobs, `${CHAIN_JOB}.yaml`);
   const settingsPath = join(folder, '.env');
   // Before the questions, so that no one types a key in vain.
-  if (!force) await assertAbsent(isFirst ? [path, settingsPath] : [path]);
+  if (!force) await assertAbsent(isFirst ? [path, chainPath, settingsPath] : [path]);
   const others = (await readValidJobs(dirname(path)).catch(() => [])).filter(({ file }) => file !== path);
   const { kind, settings, ...choice } = await withAnswers<Choice & { kind: Kind; settings: Settings }>(
     cli,
     flags,
     (ask) => (isFirst ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others)),
   );
-  const { name } = choice;
-  const text = fillJob(await readShipped(cli, kind), choice);
-  // Before anything is written: it must be valid, and not clash with others.
-  assertDistinct([...others, parseJob(path, text)]);
-  const files: NewFile[] = [{ path, text }];
+  const { name, to, symbols, recipients } = choice;
+  const files: NewFile[] = [{ path, text: fillJob(await readShipped(cli, kind), choice) }];
+  const hasChain = isFirst && recipients.length > 0;
+  if (hasChain) {
+    const text = fillJob(await readShipped(cli, 'chain'), { name: CHAIN_JOB, to, symbols, recipients: [] });
+    files.push({ path: chainPath, text });
+  }
+  // Before anything is written: they must be valid, and not clash with others.
+  assertDistinct([...others, ...files.map((file) => parseJob(file.path, file.text))]);
   if (isFirst) {
     const shipped = await readFile(join(dirname(cli.openers.shippedJob), 'init', 'settings.env'), 'utf8');
     files.push({ path: settingsPath, text: fillSettings(shipped, settings), mode: 0o600 });
@@ -80,7 +86,7 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
   if (missing.length > 0)
     tell(`The connection was not tested; first put ${missing.join(' and ')} into ${show(settingsPath)}.\n`);
-  const commands = [`plan ${name}`, `run ${name}`];
+  const commands = [`plan ${name}`, ...(hasChain ? [`run ${CHAIN_JOB}`] : []), `run ${name}`];
   const cd = relative(cli.cwd, folder);
   const next = [
     ...(cd === '' ? [] : [`cd ${cd}`]),
@@ -277,6 +283,9 @@ export const SHIPPED_JOBS: Readonly<Record<Kind, string>> = {
 async function readShipped({ openers }: Cli, kind: Kind): Promise<string> {
   return await readFile(join(dirname(openers.shippedJob), SHIPPED_JOBS[kind]), 'utf8');
 }
+
+/** The name, and the dataset, in which a report finds the chains of its date by itself. */
+const CHAIN_JOB = 'option-chain';
 
 const INIT_DEFAULTS = { name: 'nightly-trades', to: 'out/drops', symbols: ['SPY', 'QQQ', 'NVDA'] } as const;
 

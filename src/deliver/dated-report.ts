@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path';
 import { listCompared, previousSessions } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
-import { Fault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { reportPath } from '../core/report-page.ts';
 import { identifyReport, type Job, type JobReport, type ReportRecipient } from '../job/job.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
@@ -20,16 +20,17 @@ import { Ledger } from '../ledger/ledger.ts';
 import { listDoubts, type Manifest } from '../ledger/manifest.ts';
 import { buildEml, domainOf, type MailAttachment, type MailMessage } from '../mail/message.ts';
 import { buildAttachments } from '../report/attach/attach.ts';
+import { readLevels } from '../report/changes.ts';
 import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
 import type { SealedDrop } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
-import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
+import { COMPARED_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import { type RenderOptions, renderFullReport, renderReport } from '../report/render.ts';
 import { type DigestPart, listReports } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
 import { buildMessageId } from './receipt.ts';
-import { archiveReport, pageKeyOf, type ReportPlace } from './report-copies.ts';
+import { archiveReport, pageKeyOf, type ReportPlace, readArchivedParts } from './report-copies.ts';
 import { readLook } from './report-look.ts';
 
 /** A recipient, and the correction if an earlier revision was mailed to them. */
@@ -190,7 +191,7 @@ export async function discardContent({ state }: Run): Promise<void> {
  */
 export async function fetchParts(run: Run, job: Job, report: JobReport, manifest: Manifest) {
   const { store } = run.ledger;
-  const { date } = manifest;
+  const { date, revision } = manifest;
   const { marketStructure: structure, chain: chains } = report;
   const structures = await fetchBeside(run, structure === null ? null : { dataset: structure, isNamed: true }, date);
   const chain = await fetchBeside(run, chains, date);
@@ -205,7 +206,7 @@ export async function fetchParts(run: Run, job: Job, report: JobReport, manifest
       continue;
     }
     const drop = await fetchDrop(run, sealed, isOwn ? run.state.drop(date) : localPath(run, title, date));
-    const before = await fetchSummaries(run, ledger, date);
+    const before = await fetchSummaries(run, ledger, { job: job.name, date, report: identifyReport(report), revision });
     const { entries } = await ledger.conditions();
     // Sealed or not.
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
@@ -252,15 +253,16 @@ async function fetchBeside(
 
 /**
  * Summaries of the sessions before that are compared, and of the dates since the session before, which have the evening,
- * newest first. Leaves out an earlier day that cannot be read; the report itself does not
- * depend on earlier days.
+ * newest first, each with the levels of the report that was mailed of it. Leaves out what cannot be read: the report itself
+ * does not depend on earlier days.
  */
-async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<readonly PastSession[]> {
+async function fetchSummaries(run: Run, ledger: Ledger, place: ReportPlace): Promise<readonly PastSession[]> {
   const { dataset } = ledger;
+  const { date } = place;
   const { calendar } = run;
   const [previous = date] = previousSessions(addDays(date, -1), 1, calendar);
   const earlier = (await ledger.dates()).filter((other) => other < date);
-  const compared = listCompared(date, earlier, calendar).slice(-MEAN_SESSIONS);
+  const compared = listCompared(date, earlier, calendar).slice(-COMPARED_SESSIONS);
   const found: PastSession[] = [];
   for (const other of earlier.filter((one) => one >= previous || compared.includes(one)).reverse()) {
     const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));
@@ -269,11 +271,28 @@ async function fetchSummaries(run: Run, ledger: Ledger, date: string): Promise<r
     if (manifest === undefined || file === undefined) continue;
     const path = localPath(run, dataset, `${other}-summary`);
     await makeFolder(dirname(path));
-    if (await ledger.fetchFile(other, file, path, run.signal))
-      found.push({ date: other, path, isDegraded: manifest.condition === 'degraded' });
-    else leaveOut(run, dataset, other, 'the summary does not match its manifest');
+    if (await ledger.fetchFile(other, file, path, run.signal)) {
+      const { condition, revision } = manifest;
+      const levels = await readMailedLevels(run, dataset, { ...place, date: other, revision });
+      found.push({ date: other, path, isDegraded: condition === 'degraded', levels });
+    } else leaveOut(run, dataset, other, 'the summary does not match its manifest');
   }
   return found;
+}
+
+/** Of the newest revision that was mailed; absent without one that has them. */
+async function readMailedLevels(run: Run, dataset: string, place: ReportPlace): Promise<PastSession['levels']> {
+  for (let revision = place.revision; revision > 0; revision -= 1) {
+    const parts = await readArchivedParts(run.ledger.store, run.log, { ...place, revision });
+    if (parts === undefined) continue;
+    try {
+      const part = parts.find(({ title }) => title === dataset);
+      return part !== undefined && 'report' in part ? readLevels(part.report) : undefined;
+    } catch (error) {
+      leaveOut(run, dataset, place.date, `its mailed report has no exposure that can be read: ${describeError(error)}`);
+    }
+  }
+  return undefined;
 }
 
 function leaveOut({ log }: Run, dataset: string, date: string, reason: string): void {

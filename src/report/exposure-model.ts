@@ -50,6 +50,19 @@ export const EXPIRATION_COLUMNS = [
 /** `share`: the part of the symbol's gamma that rolls off with it. */
 export type ExpirationGex = RowOf<typeof EXPIRATION_COLUMNS>;
 
+export const PAIN_COLUMNS = [
+  field('Expiration', 'expirationDate', 'date'),
+  field('Max pain', 'maxPain', 'price'),
+  maybe('Vanna per point', 'vanna', 'dollars'),
+  maybe('Charm a day', 'charm', 'dollars'),
+];
+
+/**
+ * `maxPain`: the price at which the open interest pays its holders least. `vanna`, `charm`: dollars of delta, signed as GEX,
+ * per point of volatility and per trading day; null where no contract has a volatility.
+ */
+export type ExpirationPain = RowOf<typeof PAIN_COLUMNS>;
+
 /** A symbol of the ranking. */
 export interface RankedExposure extends ExposureSums {
   readonly symbol: string;
@@ -88,6 +101,8 @@ export interface SymbolExposure extends RankedExposure, ExposureLevels {
   readonly strikes: readonly StrikeGex[];
   /** Ascending, at most 12. */
   readonly expirations: readonly ExpirationGex[];
+  /** Ascending, at most 12. */
+  readonly pains: readonly ExpirationPain[];
   /** The market-structure endpoint's figures for this date; null if no sealed drop has them. */
   readonly marketStructure: MarketStructureGex | null;
 }
@@ -113,3 +128,20 @@ export interface Exposure {
   /** The symbol of the first screen and the chart: the first of `focus` with exposure. */
   readonly lead: SymbolExposure | null;
 }
+
+export const VOLATILITY_COLUMNS = [
+  field('Symbol', 'symbol', 'text'),
+  field('Expires', 'expirationDate', 'date'),
+  field('Days', 'days', 'count'),
+  maybe('IV at the money', 'atTheMoney', 'fraction', 'at_the_money_volatility'),
+  maybe('Strike', 'strike', 'price', 'at_the_money_strike'),
+  maybe('25-delta skew', 'skew', 'points', 'skew_25_delta'),
+  maybe('Expected move', 'expectedMove', 'price'),
+];
+
+/**
+ * Implied volatility of one expiration of a symbol, annualized: at the money of `strike`, null if no strike is near the
+ * spot. `skew`: of the put of delta -0.25 less that of the call of delta 0.25, null without contracts near these.
+ * `expectedMove`: dollars of the underlying, up or down, one standard deviation; null for an expiration on the date.
+ */
+export type ExpirationVolatility = RowOf<typeof VOLATILITY_COLUMNS>;

@@ -142,6 +142,7 @@ export async function buildFlowReport(
       measured.volumeAboveOpenInterest.premium,
       history,
       listCompared(date, options.known ?? [], calendar),
+      measured,
     ),
     ...tables,
     ...measured,

@@ -1,5 +1,5 @@
 /**
- * The key numbers: each number of the date beside the session before and the mean of the last sessions, as texts of the
+ * The key numbers: each number of the date beside the session before and the median of the last sessions, as texts of the
  * mail and as the table in attachments. Pure. The unit decides how a change is shown: dollars and counts as a
  * percentage, net dollars in dollars (a percentage of a number that crosses zero says nothing), shares in percentage
  * points, ratios as a difference.
@@ -7,8 +7,9 @@
 import { formatDate, formatNearDay } from '../core/date-text.ts';
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars, MINUS } from '../core/units.ts';
 import type { Amount } from './amount.ts';
+import { type Change, FEWEST_IN_MEDIAN, type LevelChange, type LevelName } from './changes.ts';
 import type { SymbolExposure } from './exposure-model.ts';
-import type { Change, Comparison, FlowReport } from './model.ts';
+import type { Comparison, FlowReport } from './model.ts';
 import { KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
@@ -17,63 +18,88 @@ import { formatShortCount, formatSignedPercent, joinWords, NONE } from './text/l
 const FINE_DIGITS = 4;
 const MILLION = 1e6;
 
-/** A mean over fewer sessions is about one of them. */
-export const FEWEST_IN_MEAN = 3;
-
 /**
- * The key numbers of the mail; the full report has all. `onPrevious`, `onMean`: change of the latest against each; empty if
- * there is nothing to compare with.
+ * The key numbers of the mail; the full report has all. `onPrevious`, `onMedian`: change of the latest against each; `place`:
+ * among the sessions before. Empty if there is nothing to compare with.
  */
 export function buildChangeRows(comparison: Comparison) {
   return KEY_NUMBERS.flatMap(({ key, mailName: name, unit }) => {
     if (name === null) return [];
-    const { latest, previous, mean } = comparison.changes[key];
+    const { latest, previous, median } = comparison.changes[key];
     return {
       name,
       // A sum always exists, so null means unknown; a share or ratio may not exist.
       latest: latest === null && !['share', 'ratio'].includes(unit) ? formatDollars(null) : formatReading(latest, unit),
       previous: formatReading(previous, unit),
-      mean: formatReading(mean, unit),
+      median: formatReading(median, unit),
       onPrevious: formatChange(latest, previous, unit),
-      onMean: formatChange(latest, mean, unit),
+      onMedian: formatChange(latest, median, unit),
+      place: describePlace(comparison.changes[key]),
     };
   });
 }
 
-/** Whether there are enough sessions for a mean; its column is left out otherwise. */
-export function hasMean({ meanDates }: Comparison): boolean {
-  return meanDates.length >= FEWEST_IN_MEAN;
+/** Whether there are enough sessions for a median; its column is left out otherwise. */
+export function hasMedian({ dates }: Comparison): boolean {
+  return dates.length >= FEWEST_IN_MEDIAN;
 }
 
 /**
- * Headings of the columns of sessions: `Nov 19`, `Nov 18`, `5-session mean`.
+ * Headings of the columns of sessions: `Nov 19`, `Nov 18`, `20-session median`.
  * @param date of the report
  */
 export function nameSessions(comparison: Comparison, date: string) {
-  const { previousDate, meanDates } = comparison;
+  const { previousDate, dates } = comparison;
   return {
     latest: formatNearDay(date, date),
     previous: previousDate === null ? 'Previous' : formatNearDay(previousDate, date),
-    mean: !hasMean(comparison) ? 'Mean' : `${meanDates.length}-session mean`,
+    median: !hasMedian(comparison) ? 'Median' : `${dates.length}-session median`,
   };
 }
 
-/** The change of total premium, for the first screen: `+12% vs Nov 18`, `+6.4% vs 5-session mean`. */
+/** The change of total premium, for the first screen: `+12% vs Nov 18`, `+6.4% vs 20-session median`. */
 export function describeTotalChange(comparison: Comparison, date: string): readonly string[] {
-  const { latest, previous, mean }: Change = comparison.changes.total;
+  const { latest, previous, median }: Change = comparison.changes.total;
   const names = nameSessions(comparison, date);
   const { previousDate, degradedDates } = comparison;
   const mark = previousDate !== null && degradedDates.includes(previousDate) ? ' (degraded)' : '';
   const onPrevious = formatChange(latest, previous, 'dollars');
-  const onMean = formatChange(latest, mean, 'dollars');
+  const onMedian = formatChange(latest, median, 'dollars');
   return [
     ...(onPrevious === '' ? [] : [`${onPrevious} vs ${names.previous}${mark}`]),
-    ...(onMean === '' ? [] : [`${onMean} vs ${names.mean}`]),
+    ...(onMedian === '' ? [] : [`${onMedian} vs ${names.median}`]),
   ];
 }
 
+/** Of all that come before the date: `above 17 of 20`, `above all 20`; empty if it cannot be said. */
+export function describePlace({ place }: Change): string {
+  if (place === null) return '';
+  const { above, sessions } = place;
+  return above === sessions ? `above all ${sessions}` : `above ${above === 0 ? 'none' : above} of ${sessions}`;
+}
+
+/** `−$2.95B`, `−1.2%` of a price, `+0.8 pt`; empty if there is nothing to compare with. */
+export function formatLevelChange({ latest, previous, unit }: LevelChange): string {
+  if (latest === null || previous === null) return '';
+  if (unit === 'price') return previous === 0 ? '' : formatSignedPercent(latest / previous - 1);
+  return formatChange(latest, previous, unit === 'dollars' ? 'net' : 'share');
+}
+
+/** Absent where no report before has it. */
+export function findLevel(
+  { levels }: Comparison,
+  symbol: string,
+  name: LevelName | undefined,
+): LevelChange | undefined {
+  return levels.find((level) => level.symbol === symbol && level.name === name);
+}
+
+/** Dates that a sentence names; of more it says how many. */
+const NAMED_DAYS = 4;
+
 function nameDays(dates: readonly string[], date: string): string {
-  return joinWords(dates.map((past) => formatNearDay(past, date)));
+  const named = dates.map((past) => formatNearDay(past, date));
+  return dates.length <= NAMED_DAYS ? joinWords(named) : `${dates.length} sessions, ${named.at(-1)} to ${named[0]}`;
 }
 
 /** For the first screen: which sessions the comparison lacks, and which of it are degraded. */
@@ -148,13 +174,13 @@ interface NumberRow extends Change {
 }
 
 /**
- * The day's key numbers as one table: each beside the session before and the mean of the sessions before. The unit has
+ * The day's key numbers as one table: each beside the session before and the median of the sessions before. The unit has
  * its own column, because a program cannot use a number without one.
  */
 export function buildKeyNumberTable(report: FlowReport): AttachedTable {
   const { comparison, drop } = report;
   const { previousDate } = comparison;
-  const sessions = hasMean(comparison) ? comparison.meanDates.length : 0;
+  const sessions = hasMedian(comparison) ? comparison.dates.length : 0;
   return buildTable(
     { name: 'key-numbers', title: 'Key numbers', date: drop.date },
     [
@@ -169,9 +195,10 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       field(null, 'unit', 'text'),
       maybe(formatDate(drop.date), 'latest', 'measure'),
       maybe(previousDate === null ? 'Session before' : formatDate(previousDate), 'previous', 'measure'),
-      maybe(sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`, 'mean', 'measure'),
+      maybe(sessions === 0 ? 'Median' : `Median of ${sessions} sessions`, 'median', 'measure'),
       shown(null, 'previous_date', 'date', () => previousDate),
-      shown(null, 'mean_sessions', 'count', () => sessions),
+      shown(null, 'sessions_above', 'count', ({ place }) => place?.above ?? null),
+      shown(null, 'sessions', 'count', ({ place }) => place?.sessions ?? sessions),
     ],
   );
 }
@@ -191,7 +218,7 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
     ofToday(`Put GEX per 1%, ${basis}`, 'dollars', exposure.total.putGex),
     ofToday(`Net delta, ${basis}`, 'dollars', exposure.total.netDex),
     ofToday('Net delta after expiration', 'dollars', exposure.total.netDexAfter),
-    ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
+    ...(exposure.lead === null ? [] : listLevels(exposure.lead, report.comparison)),
     ofToday('Records in the file', 'count', recorded.trades),
     ofToday('Left out: cancel messages', 'count', cancelMessages.trades),
     ofToday('Left out: cancelled prints', 'count', cancelledPrints.trades),
@@ -208,13 +235,17 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
   ];
 }
 
-function listLevels(lead: SymbolExposure): readonly NumberRow[] {
-  const of = (level: string, value: number | null) => ofToday(`${lead.symbol} ${level}`, 'price', value);
+function listLevels(lead: SymbolExposure, comparison: Comparison): readonly NumberRow[] {
+  const of = (level: string, value: number | null, compared?: LevelName) => ({
+    ...ofToday(`${lead.symbol} ${level}`, 'price', value),
+    ...findLevel(comparison, lead.symbol, compared),
+    ...{ name: `${lead.symbol} ${level}`, unit: 'price' as const },
+  });
   return [
-    of('spot', lead.spot),
-    of('zero gamma', lead.zeroGamma),
-    of('call wall', lead.callWall),
-    of('put wall', lead.putWall),
+    of('spot', lead.spot, 'spot'),
+    of('zero gamma', lead.zeroGamma, 'zero_gamma'),
+    of('call wall', lead.callWall, 'call_wall'),
+    of('put wall', lead.putWall, 'put_wall'),
     of('absolute-gamma strike', lead.absoluteGammaStrike),
     of('zero gamma after expiration', lead.zeroGammaAfter),
     of('call wall after expiration', lead.callWallAfter),
@@ -223,5 +254,5 @@ function listLevels(lead: SymbolExposure): readonly NumberRow[] {
 }
 
 function ofToday(name: string, unit: NumberKind, latest: number | null): NumberRow {
-  return { name, unit, latest, previous: null, mean: null };
+  return { name, unit, latest, previous: null, median: null, place: null };
 }

@@ -67,10 +67,12 @@ export const SECTIONS = [
   'left-out-trades',
   'contracts',
   'volatility',
+  'exposure-changes',
   'gex-by-symbol',
   'zero-gamma',
   'gex-by-strike',
   'gex-by-expiration',
+  'max-pain',
   'market-structure',
   ...CLOSING_SECTIONS,
 ] as const;

@@ -5,7 +5,8 @@
  * prints that were cancelled later, and late reports: these are in `Exclusions`, so that nothing disappears.
  */
 import { type Amount, divide } from './amount.ts';
-import type { Exposure, SymbolExposure } from './exposure-model.ts';
+import type { Change, LevelChange } from './changes.ts';
+import type { ExpirationVolatility, Exposure, SymbolExposure } from './exposure-model.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 import { field, maybe, type RowOf, shown } from './report-table.ts';
 
@@ -118,27 +119,20 @@ export interface SymbolFlow extends Premium {
   readonly place: number;
 }
 
-/** A number of this date beside the same number of earlier sessions. */
-export interface Change {
-  readonly latest: number | null;
-  /** The number of the sealed session before; null if there is none. */
-  readonly previous: number | null;
-  /** Mean over the sessions of `Comparison.meanDates`; null if fewer than three have the number. */
-  readonly mean: number | null;
-}
-
 export interface Comparison {
   /** The sealed session before this date; null if there is none. */
   readonly previousDate: string | null;
   /** Of whole days before a half day, the part of their sums that is compared, from 0 to 1; absent where all are. */
   readonly share?: number | undefined;
-  /** Up to five sealed sessions before this date, newest first. */
-  readonly meanDates: readonly string[];
-  /** Sessions between the oldest of `meanDates` and this date that are not in it, newest first: they are not compared. */
+  /** Up to twenty sealed sessions before this date, newest first. */
+  readonly dates: readonly string[];
+  /** Sessions between the oldest of `dates` and this date that are not in it, newest first: they are not compared. */
   readonly missingDates: readonly string[];
-  /** The subset of `meanDates` whose drop is degraded: their numbers may lack trades. */
+  /** The subset of `dates` whose drop is degraded: their numbers may lack trades. */
   readonly degradedDates: readonly string[];
   readonly changes: Readonly<Record<Compared, Change>>;
+  /** Of the symbols of `exposure.focus`, where a report of a session before has them. */
+  readonly levels: readonly LevelChange[];
 }
 
 export const SYMBOL = field('Symbol', 'symbol', 'text');
@@ -147,12 +141,12 @@ export const UNUSUAL_COLUMNS = [
   SYMBOL,
   field('Premium', 'premium', 'dollars'),
   maybe('Session before', 'previous', 'dollars', 'previous_premium'),
-  field('Mean', 'mean', 'dollars', 'mean_premium'),
-  field('Premium / mean', 'ratio', 'ratio'),
+  field('Median', 'median', 'dollars', 'median_premium'),
+  field('Premium / median', 'ratio', 'ratio'),
   field('Sessions traded', 'sessions', 'count'),
 ];
 
-/** A symbol whose premium is unusual compared with its own last sessions: `ratio` is `premium / mean`. */
+/** A symbol whose premium is unusual compared with its own last sessions: `ratio` is `premium / median`. */
 export type UnusualSymbol = RowOf<typeof UNUSUAL_COLUMNS> & Direction;
 
 export const DRIVER_COLUMNS = [
@@ -207,23 +201,6 @@ export const CONTRACT_COLUMNS = [
 
 /** A contract that traded (`SPY 2026-11-20 600 C`); counted records only. Its open interest is that before the day. */
 export type ContractFlow = RowOf<typeof CONTRACT_COLUMNS>;
-
-export const VOLATILITY_COLUMNS = [
-  SYMBOL,
-  field('Expires', 'expirationDate', 'date'),
-  field('Days', 'days', 'count'),
-  maybe('IV at the money', 'atTheMoney', 'fraction', 'at_the_money_volatility'),
-  maybe('Strike', 'strike', 'price', 'at_the_money_strike'),
-  maybe('25-delta skew', 'skew', 'points', 'skew_25_delta'),
-  maybe('Expected move', 'expectedMove', 'price'),
-];
-
-/**
- * Implied volatility of one expiration of a symbol, annualized: at the money of `strike`, null if no strike is near the
- * spot. `skew`: of the put of delta -0.25 less that of the call of delta 0.25, null without contracts near these.
- * `expectedMove`: dollars of the underlying, up or down, one standard deviation; null for an expiration on the date.
- */
-export type ExpirationVolatility = RowOf<typeof VOLATILITY_COLUMNS>;
 
 export const BIG_TRADE_COLUMNS = [
   field('Time', 'time', 'text'),

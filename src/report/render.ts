@@ -193,11 +193,12 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     'zero-gamma':
       'Net GEX of these symbols changes its sign at several prices; elsewhere the nearest to the spot is shown. “After expiration” is without the contracts that expired this day.',
     'gex-by-strike': `The ${NEAR_STRIKES} strikes nearest to the spot. ${describeBasis(exposure.focus)}`,
+    'max-pain': `Max pain is the price at which an expiration’s open interest pays its holders least. Vanna is how many dollars of delta come with one point of volatility, charm with one trading day, calls + and puts − as in GEX. ${describeBasis(exposure.focus, 'It')}`,
     'gex-by-expiration': `The share of gamma is what rolls off with the expiration. The first ${FIRST_EXPIRATIONS} expirations; later ones have the rest. ${describeBasis(exposure.focus)}`,
     moved:
       `By the difference between bullish and bearish premium. ${describeEarnings(report.earnings, report.drop.date)}`.trim(),
     'biggest-sweeps': 'Single executions of orders that the exchange marks as intermarket sweeps.',
-    'unusual-symbols': 'Premium of this day against the mean of the symbol’s own last sessions.',
+    'unusual-symbols': 'Premium of this day against the median of the symbol’s own last sessions.',
     'gex-by-symbol': `GEX in dollars per 1% move, DEX in dollars of the underlying; calls +, puts −. Zero gamma and walls are computed for the symbol with most premium and the watchlist. All is at the close; attached files also have what is left after expiration. ${describeBasis([...new Map([...exposure.focus, ...exposure.top].map((row) => [row.symbol, row])).values()])}`,
     'market-structure': listStructureNotes(report.exposure).join(' '),
   };

@@ -3,17 +3,20 @@
  * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
 
+import type { LevelChange } from './changes.ts';
 import {
   EXPIRATION_COLUMNS,
   type Exposure,
   type ExposureLevels,
   type ExposureSums,
+  PAIN_COLUMNS,
   type RankedExposure,
   STRIKE_COLUMNS,
   type SymbolExposure,
+  VOLATILITY_COLUMNS,
   type ZeroGamma,
 } from './exposure-model.ts';
-import { buildKeyNumberTable } from './key-numbers.ts';
+import { buildKeyNumberTable, describePlace, formatLevelChange } from './key-numbers.ts';
 import {
   BIG_TRADE_COLUMNS,
   CONTRACT_COLUMNS,
@@ -22,7 +25,6 @@ import {
   LEFT_OUT_COLUMNS,
   SYMBOL,
   UNUSUAL_COLUMNS,
-  VOLATILITY_COLUMNS,
 } from './model.ts';
 import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnReader, field, KIND_OF, maybe, shown } from './report-table.ts';
@@ -37,6 +39,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   const [expiries, moneyness] = headline.trades === 0 ? [[], []] : [report.expiries, report.moneyness];
   const strikes = focus.flatMap(({ symbol, strikes: own }) => own.map((row) => ({ symbol, ...row })));
   const expirations = focus.flatMap(({ symbol, expirations: own }) => own.map((row) => ({ symbol, ...row })));
+  const pains = focus.flatMap(({ symbol, pains: own }) => own.map((row) => ({ symbol, ...row })));
   // Where there is one, the table of exposure has it.
   const zeros = focus
     .filter(({ zeroGammas }) => zeroGammas.some(({ place }) => place > 1))
@@ -58,10 +61,17 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('left-out-trades', 'Largest trades left out', report.biggestLeftOut, LEFT_OUT_COLUMNS),
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
     build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
+    build(
+      'exposure-changes',
+      'Exposure and volatility since the session before',
+      report.comparison.levels,
+      CHANGE_COLUMNS,
+    ),
     build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),
     build('zero-gamma', 'Every zero gamma', zeros, ZERO_COLUMNS),
     build('gex-by-strike', 'GEX by strike', strikes, [SYMBOL, ...STRIKE_COLUMNS]),
     build('gex-by-expiration', 'GEX by expiration', expirations, [SYMBOL, ...EXPIRATION_COLUMNS]),
+    build('max-pain', 'Max pain, vanna and charm', pains, [SYMBOL, ...PAIN_COLUMNS]),
     build('market-structure', 'GEX beside the market-structure endpoint', compared, STRUCTURE_COLUMNS),
   ].filter(({ rows }) => rows.length > 0);
 }
@@ -141,6 +151,19 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
   level('Abs. gamma', 'absolute_gamma_strike', 'absoluteGammaStrike'),
   shown(null, 'market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
   shown(null, 'market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
+];
+
+const CHANGE_COLUMNS: readonly ColumnReader<LevelChange>[] = [
+  SYMBOL,
+  field('Number', 'label', 'text', 'name'),
+  field(null, 'unit', 'text'),
+  maybe('Latest', 'latest', 'measure'),
+  maybe('Session before', 'previous', 'measure'),
+  shown('Change', 'change', 'text', formatLevelChange),
+  maybe('Median', 'median', 'measure'),
+  shown('Among those before', 'place', 'text', describePlace),
+  shown(null, 'sessions_above', 'count', ({ place }) => place?.above ?? null),
+  shown(null, 'sessions', 'count', ({ place }) => place?.sessions ?? null),
 ];
 
 /** Of symbols with details only. */

@@ -28,7 +28,7 @@ export function buildSampleDay(dataset: string): FlowReport {
   const flow: SymbolFlow = { symbol: SYMBOL, place: 1, ...samplePremium(310_000_000, 90_000) };
   const exposure = sampleExposure();
   const unusual = {
-    ...{ symbol: SYMBOL, premium: flow.total ?? 0, previous: 1e8, mean: 1e8, ratio: 3.1, sessions: 5 },
+    ...{ symbol: SYMBOL, premium: flow.total ?? 0, previous: 1e8, median: 1e8, ratio: 3.1, sessions: 5 },
     ...{ netCalls: 4e7, netPuts: -1e7, bullish: 1.2e8, bearish: 9e7 },
   };
   const driver: Driver = {
@@ -51,8 +51,9 @@ export function buildSampleDay(dataset: string): FlowReport {
     besides: { overnight: tally, curb: tally },
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: 3.8e8 },
     comparison: {
-      ...{ previousDate: BEFORE, meanDates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },
-      changes: forCompared(() => ({ latest: 3e8, previous: 2.5e8, mean: 2.8e8 })),
+      ...{ previousDate: BEFORE, dates: [BEFORE, '2026-01-13', '2026-01-12'], missingDates: [], degradedDates: [] },
+      levels: [],
+      changes: forCompared(() => ({ latest: 3e8, previous: 2.5e8, median: 2.8e8, place: { above: 2, sessions: 3 } })),
     },
     expiries: (['0DTE', 'week', 'month', 'later', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
     moneyness: (['ITM', 'ATM', 'OTM', 'unknown'] as const).map((bucket) => ({ bucket, ...day })),
@@ -111,7 +112,8 @@ export function buildEmptyDay(dataset: string): FlowReport {
     drop: { ...day.drop, rows: 0, min_time: null, max_time: null },
     comparison: {
       ...{ ...empty.comparison, previousDate: null },
-      changes: forCompared(() => ({ latest: 0, previous: null, mean: null })),
+      levels: [],
+      changes: forCompared(() => ({ latest: 0, previous: null, median: null, place: null })),
     },
     drivers: { bullish: null, bearish: null, top: [] },
     exposure: { ...empty.exposure, lead: null },
@@ -170,6 +172,7 @@ function sampleExposure(): Exposure {
     ...{ zeroGamma: 596.09, callWall: 610, putWall: 590, absoluteGammaStrike: 600, strikes },
     ...{ zeroGammaAfter: 598, callWallAfter: 610, putWallAfter: 590 },
     zeroGammas: [{ isAfter: false, zeroGamma: 596.09, place: 1 }],
+    pains: [],
     expirations: [{ expirationDate: '2026-01-16', callGex: 9e7, putGex: -4e7, netGex: 5e7, share: 0.31 }],
     marketStructure: { intradayGex: 6e7, difference: -0.16, explanation: 'A sample.' },
   };

@@ -21,7 +21,7 @@ function createReport({ headline = {}, gex = {}, previous = 800, unusual = 2, da
     ...{ netCalls: 120, netPuts: -30, bullish: 450, bearish: 250, neutral: 300, putCallByPremium: 400 / 600 },
     ...{ putCallByVolume: 40 / 60, zeroDte: 200, multiLeg: 100, sweep: 50, ...headline },
   };
-  const unknown = { latest: null, previous: null, mean: null };
+  const unknown = { latest: null, previous: null, median: null, place: null };
   return {
     headline: all,
     exposure: { total: { callGex: 5e6, putGex: -6e6, netGex: -1e6, netGexAfter: -5e5, contracts: 9, ...gex } },
@@ -29,7 +29,7 @@ function createReport({ headline = {}, gex = {}, previous = 800, unusual = 2, da
     comparison: {
       changes: {
         ...forCompared(() => unknown),
-        total: { latest: all.total, previous, mean: null },
+        total: { latest: all.total, previous, median: null, place: null },
       },
     },
     drop: { dataset },

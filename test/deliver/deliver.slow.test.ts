@@ -336,6 +336,24 @@ describe('readers', () => {
     }
   });
 
+  it('compare exposure with the report that was mailed of the session before, and go without a damaged one', async () => {
+    await seal(MONDAY, { trades: [{ underlying_price: 600, gamma: 0.01, oi: 100 }] });
+    await run(createReportJob(), SHIPPED);
+    await seal(TUESDAY, { trades: [{ underlying_price: 606, gamma: 0.02, oi: 100 }] });
+    await run(createReportJob(), SHIPPED);
+    const [, mail] = await bench.mails();
+    // 100 contracts of 100 shares: 0.01 x 600^2 x 100 = 360,000 dollars, then 0.02 x 606^2 x 100 = 734,472.
+    expect(mail?.text).toContain('Net GEX SPY: +$734K (+$374K vs Nov 16)');
+    expect(mail?.text).toContain('Last price 606.00 (+1.0% vs Nov 16)');
+    const copies = (await listKeys(bench.store)).filter((key) => key.includes(TUESDAY) && key.endsWith('report.json'));
+    await bench.store.put(copies[0] ?? '', { bytes: Buffer.from('[{"title": "trades", "report": {}}]') });
+    await seal(WEDNESDAY);
+    await run(createReportJob(), SHIPPED);
+    const last = (await bench.mails()).at(-1);
+    expect(last?.subject).toContain(WEDNESDAY);
+    expect(last?.text).not.toContain('vs Nov 17) per');
+  });
+
   it('of a test send are the same whatever stands before the address, and wrong addresses claim nothing', async () => {
     await seal(MONDAY);
     for (const [only, mailFrom] of [

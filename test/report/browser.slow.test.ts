@@ -18,7 +18,7 @@ import { createUnusual } from './model-fixture.ts';
 
 const WIDTHS = [360, 600, 900] as const;
 /** The height of a mail with a watchlist of five on a usual phone, pixels. */
-const USUAL_PHONE = { width: 390, height: 2520 } as const;
+const USUAL_PHONE = { width: 390, height: 2540 } as const;
 const SCHEMES = ['light', 'dark'] as const;
 /** A small phone. */
 const PHONE = { width: 360, height: 740 } as const;

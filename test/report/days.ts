@@ -72,7 +72,7 @@ function createHostile(): FlowReport {
   );
   return createReport({
     headline,
-    comparison: createComparison(headline, { previous: 0.9, mean: 0.95 }),
+    comparison: createComparison(headline, { previous: 0.9, median: 0.95 }),
     job: '<b>job</b>',
     drop: { ...normal.drop, dataset: '<i>set</i>', location: 's3://x/"><script>alert(2)</script>\n/trades.parquet' },
     topSymbols: flows,
@@ -95,7 +95,7 @@ function createQuiet(): FlowReport {
   const headline = createPremium({ total: 96_400_000, calls: 0.513, bullish: 0.24, bearish: 0.24, trades: 61_204 });
   return createReport({
     headline,
-    comparison: createComparison(headline, { previous: 0.98, mean: 1.62 }),
+    comparison: createComparison(headline, { previous: 0.98, median: 1.62 }),
     unusual: [],
     exclusions: createExclusions(headline),
     mostBearish: [],
@@ -126,7 +126,7 @@ function createExtreme(): FlowReport {
   const unusual = [createUnusual('TSLA', 11.6, headline.total * 0.9)];
   return createReport({
     headline,
-    comparison: createComparison(headline, { previous: 0.31, mean: 0.28 }),
+    comparison: createComparison(headline, { previous: 0.31, median: 0.28 }),
     halfHours: createHalfHours(headline, 0.02),
     expiries: createExpiries(headline, [0.81, 0.12, 0.05, 0.02]),
     moneyness: createMoneyness(headline, [0.71, 0.19, 0.1, 0]),
@@ -146,7 +146,10 @@ function createExtreme(): FlowReport {
 }
 
 function withVolume(comparison: Comparison, latest: number): Comparison {
-  const changes = { ...comparison.changes, volumeAboveOpenInterest: { latest, previous: null, mean: null } };
+  const changes = {
+    ...comparison.changes,
+    volumeAboveOpenInterest: { latest, previous: null, median: null, place: null },
+  };
   return { ...comparison, changes };
 }
 
@@ -162,7 +165,7 @@ function createSingle(): FlowReport {
   const lead = createSymbolExposure('SPY', {
     ...gex,
     ...{ callDex: 30_075_000, putDex: 0, netDex: 30_075_000, netDexAfter: 30_075_000 },
-    ...{ contracts: 1, endedContracts: 0, zeroGamma: null, zeroGammaAfter: null, zeroGammas: [] },
+    ...{ contracts: 1, endedContracts: 0, zeroGamma: null, zeroGammaAfter: null, zeroGammas: [], pains: [] },
     ...{ callWall: 600, putWall: null, absoluteGammaStrike: 600, strikes: [{ strike: 600, ...gex }] },
     expirations: [{ expirationDate: '2026-11-20', share: 1, ...gex }],
   });

@@ -247,25 +247,26 @@ describe('a comparison', () => {
 
   it('without sessions before has no numbers but the latest', async () => {
     const { comparison, unusual } = await drops.report([createTrade()]);
-    expect(comparison).toMatchObject({ previousDate: null, meanDates: [] });
-    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: null });
+    expect(comparison).toMatchObject({ previousDate: null, dates: [] });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, median: null, place: null });
     expect(unusual).toEqual([]);
   });
 
-  it('with one or two sessions before has a previous one and no mean, with three both', async () => {
+  it('with one or two sessions before has a previous one and no median, with three both', async () => {
     const sessions = [
       await summarise('2026-11-18', 500),
       await summarise('2026-11-17', 700),
       await summarise('2026-11-16', 900),
     ];
-    for (const [count, mean] of [
+    for (const [count, median] of [
       [1, null],
       [2, null],
       [3, 700],
     ] as const) {
       const { comparison } = await drops.report([createTrade()], { before: sessions.slice(0, count) });
-      expect(comparison.changes.total).toEqual({ latest: 1250, previous: 500, mean });
-      expect(comparison.changes.putCallByPremium).toEqual({ latest: 0, previous: 0, mean: mean === null ? null : 0 });
+      expect(comparison.changes.total).toMatchObject({ latest: 1250, previous: 500, median });
+      expect(comparison.changes.total.place).toEqual(median && { above: 3, sessions: 3 });
+      expect(comparison.changes.putCallByPremium).toMatchObject({ latest: 0, previous: 0, median: median && 0 });
     }
   });
 
@@ -282,11 +283,14 @@ describe('a comparison', () => {
     const rest = [await summarise('2026-11-10', 600), await summarise('2026-11-09', 900)];
     const before = [await drops.summarise('2026-11-18', []), ...rest, await summarise('2026-11-06', 900)];
     const { comparison } = await drops.report([createTrade()], { before });
-    expect(comparison.changes.zeroDteShare).toEqual({ latest: 0, previous: null, mean: 0 });
-    expect(comparison.changes.total).toEqual({ latest: 1250, previous: 0, mean: 600 });
+    expect(comparison.changes.zeroDteShare).toEqual({
+      ...{ latest: 0, previous: null, median: 0 },
+      place: { above: 0, sessions: 3 },
+    });
+    expect(comparison.changes.total).toMatchObject({ latest: 1250, previous: 0, median: 750 });
     const few = await drops.report([createTrade()], { before: before.slice(0, 3) });
-    expect(few.comparison.changes.zeroDteShare.mean).toBeNull();
-    expect(few.comparison.changes.total.mean).toBe(500);
+    expect(few.comparison.changes.zeroDteShare.median).toBeNull();
+    expect(few.comparison.changes.total.median).toBe(600);
   });
 
   it('finds nothing unusual in a symbol of a few hundred dollars', async () => {
@@ -297,7 +301,7 @@ describe('a comparison', () => {
     ];
     const { unusual, watchlist } = await drops.report([createTrade()], { before, symbols: ['SPY'] });
     expect(unusual).toEqual([]);
-    expect(watchlist[0]?.unusual).toMatchObject({ premium: 1250, mean: 1, ratio: 1250, sessions: 3, previous: 1 });
+    expect(watchlist[0]?.unusual).toMatchObject({ premium: 1250, median: 1, ratio: 1250, sessions: 3, previous: 1 });
     const large = await drops.report([createTrade({ premium: 1e6 })], { before });
     expect(large.unusual).toMatchObject([{ symbol: 'SPY', premium: 1e6, ratio: 1e6 }]);
     const few = await drops.report([createTrade({ premium: 1e6 })], { before: before.slice(1) });

@@ -114,7 +114,7 @@ describe('a day of which some trades have no premium', () => {
     expect(text).toMatch(/^QQQ +n\/a +n\/a/m);
   });
 
-  it('is left out of the mean of the next ones where nobody knows a symbol’s premium', async () => {
+  it('is left out of the median of the next ones where nobody knows a symbol’s premium', async () => {
     const priced = [{}, { ...PUT }];
     const unpriced = [{ premium: null }, { ...PUT, symbol: 'QQQ', premium: 900 }];
     const past = [
@@ -124,9 +124,9 @@ describe('a day of which some trades have no premium', () => {
       await summarise('2026-11-13', priced),
     ];
     const model = await report(priced, past);
-    // Three sessions of $2,050, and one of which nobody knows it: not (3 x 2,050 + 0) / 4.
-    expect(model.watchlist[0]?.unusual).toMatchObject({ mean: 2050, ratio: 1, sessions: 4 });
-    expect(model.comparison.changes.total).toMatchObject({ latest: 2050, previous: 2050, mean: (3 * 2050 + 900) / 4 });
+    // Three sessions of $2,050, and one of which nobody knows it: not four, one of them of 0.
+    expect(model.watchlist[0]?.unusual).toMatchObject({ median: 2050, ratio: 1, sessions: 4 });
+    expect(model.comparison.changes.total).toMatchObject({ latest: 2050, previous: 2050, median: 2050 });
   });
 });
 

@@ -4,10 +4,10 @@
  * model's sums count.
  */
 
+import { type Change, compareLevels, readLevels } from '../../src/report/changes.ts';
 import type { Exposure, StrikeGex } from '../../src/report/exposure-model.ts';
 import type {
   BigTrade,
-  Change,
   Comparison,
   Exclusions,
   ExpiryBucket,
@@ -142,6 +142,7 @@ export function createSymbolExposure(
     unknownContracts: 0,
     zeroGamma,
     zeroGammaAfter: zeroGamma * 0.998,
+    pains: [{ expirationDate: '2026-11-20', maxPain: 600, vanna: -1.31e6, charm: null }],
     zeroGammas: [
       { isAfter: false, zeroGamma, place: 1 },
       { isAfter: false, zeroGamma: zeroGamma * 1.1, place: 2 },
@@ -193,15 +194,15 @@ export function createExposure(focus: readonly KnownExposure[], unpricedSymbols 
   };
 }
 
-/** @param factors the previous session's and the mean's size, as parts of today's */
+/** @param factors the previous session's and the median's size, as parts of today's */
 export function createComparison(
   headline: KnownPremium,
-  factors: { previous: number; mean: number } | null,
+  factors: { previous: number; median: number } | null,
 ): Comparison {
   const latest = readKeyNumbers(headline, headline.total * 0.31);
   const changes = forCompared<Change>(({ key: name }, index) => {
     const value = latest[name];
-    if (factors === null) return { latest: value, previous: null, mean: null };
+    if (factors === null) return { latest: value, previous: null, median: null, place: null };
     // Calls and puts of the past differ in share as well as in size, or the sentences would have nothing to say.
     const drift =
       name === 'calls' || name === 'callShare'
@@ -215,15 +216,30 @@ export function createComparison(
       const whole = name.endsWith('Share') || name.startsWith('putCall') ? 1 : factor;
       return value === null ? headline.total : value * whole * drift;
     };
-    return { latest: value, previous: past(factors.previous), mean: past(factors.mean) };
+    const place = value === null ? null : { above: value > past(factors.median) ? 4 : 1, sessions: 5 };
+    return { latest: value, previous: past(factors.previous), median: past(factors.median), place };
   });
   return {
     previousDate: factors === null ? null : '2026-11-18',
     missingDates: [],
-    meanDates: factors === null ? [] : ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'],
+    dates: factors === null ? [] : ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'],
     degradedDates: [],
+    levels: [],
     changes,
   };
+}
+
+/** Of five sessions, each with numbers a little larger than today's. */
+function createLevels(exposure: Exposure): Comparison['levels'] {
+  const today = { exposure, volatility: [] };
+  const before = [1.02, 1.01, 1.03, 0.97, 1.04].map((factor) => {
+    const levels = [...readLevels(today)].map(([symbol, { isWholeChain, values }]) => {
+      const larger = Object.entries(values).map(([name, value]) => [name, value === null ? null : value * factor]);
+      return [symbol, { isWholeChain, values: Object.fromEntries(larger) as typeof values }] as const; // The same names.
+    });
+    return new Map(levels);
+  });
+  return compareLevels(today, before);
 }
 
 export function createTrade(changes: Partial<BigTrade> = {}): BigTrade {
@@ -253,7 +269,7 @@ export function createUnusual(symbol: string, ratio: number, premium: number, se
     symbol,
     premium,
     previous: premium / (ratio * 1.1),
-    mean: premium / ratio,
+    median: premium / ratio,
     ratio,
     sessions,
     netCalls: premium * 0.12,
@@ -389,7 +405,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     }),
     besides: { overnight: { trades: 0, premium: 0 }, curb: { trades: 0, premium: 0 } },
     volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: headline.total * 0.31 },
-    comparison: createComparison(headline, { previous: 0.89, mean: 0.94 }),
+    comparison: { ...createComparison(headline, { previous: 0.89, median: 0.94 }), levels: createLevels(exposure) },
     expiries: createExpiries(headline),
     moneyness: createMoneyness(headline),
     halfHours: headline.total > 0 ? createHalfHours(headline) : [],

@@ -21,6 +21,7 @@ import {
   isAdjusted,
   isSettled,
   isZeroDte,
+  medianOf,
   SWEEPS,
   seriesOf,
   splitFates,
@@ -31,7 +32,7 @@ import {
 import { createRandomDay, HOSTILE } from './random-day.ts';
 
 const PRINTS = 3000;
-/** Newest first; the sixth is one more than the mean takes. */
+/** Newest first. */
 const BEFORE = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12', '2026-11-11'];
 const SYMBOLS = ['S0', 'S14', 'NONE', ...HOSTILE];
 
@@ -48,7 +49,7 @@ describe.each([
   const past = BEFORE.map((date, index) => createRandomDay(seed * 100 + index, { date, prints: 600 }));
   const fates = splitFates(trades);
   const { counted } = fates;
-  const pastCounted = past.slice(0, 5).map((day) => splitFates(day).counted);
+  const pastCounted = past.map((day) => splitFates(day).counted);
   const drops = useDrops();
   let report: FlowReport;
 
@@ -213,10 +214,10 @@ describe.each([
     expect(report.biggestTrades).toMatchObject(expected);
   });
 
-  it('compares with the session before and the mean of five', () => {
+  it('compares with the session before and the median of all', () => {
     const { comparison } = report;
     expect(comparison.previousDate).toBe(BEFORE[0]);
-    expect(comparison.meanDates).toEqual(BEFORE.slice(0, 5));
+    expect(comparison.dates).toEqual(BEFORE);
     const numbersOf = (day: readonly Trade[]) => {
       const premium = computePremium(day);
       const { zeroDte, multiLeg, sweep, total, calls, puts } = knownAll({
@@ -232,7 +233,8 @@ describe.each([
     const [latest, before] = [numbersOf(counted), pastCounted.map(numbersOf)];
     for (const [name, change] of Object.entries(comparison.changes)) {
       const of = (numbers: object) => Number((numbers as Record<string, unknown>)[name]);
-      expectSame(change, { latest: of(latest), previous: of(before[0] ?? {}), mean: sum(before, of) / 5 });
+      expectSame(change, { latest: of(latest), previous: of(before[0] ?? {}), median: medianOf(before.map(of)) });
+      expect(change.place?.above ?? 0).toBe(before.filter((day) => of(day) < of(latest)).length);
     }
     expect(Object.keys(comparison.changes)).toHaveLength(18);
   });
@@ -241,13 +243,13 @@ describe.each([
     const pastOf = (symbol: string) => pastCounted.map((day) => day.filter((trade) => trade.symbol === symbol));
     const candidates = [...groupBy(counted, ({ symbol }) => symbol)].flatMap(([symbol, own]) => {
       const sessions = pastOf(symbol);
-      const mean = sum(sessions, (day) => sum(day, ({ premium }) => premium)) / 5;
+      const median = medianOf(sessions.map((day) => sum(day, ({ premium }) => premium)));
       const { total, netCalls, netPuts, bullish, bearish } = computePremium(own);
       const traded = sessions.filter((day) => day.length > 0).length;
       const previous = sum(sessions[0] ?? [], ({ premium }) => premium);
-      const base = { symbol, premium: total, previous, mean, ratio: known(total) / mean, sessions: traded };
+      const base = { symbol, premium: total, previous, median, ratio: known(total) / median, sessions: traded };
       // Records without a symbol have no history: a summary counts them in its total only.
-      return symbol === '' || traded < 3 ? [] : [{ ...base, netCalls, netPuts, bullish, bearish }];
+      return symbol === '' || traded < 3 || median === 0 ? [] : [{ ...base, netCalls, netPuts, bullish, bearish }];
     });
     const expected = candidates
       .filter(({ premium, ratio }) => known(premium) >= 1e6 && ratio >= 2)
@@ -308,6 +310,55 @@ describe.each([
     }
   });
 
+  it('has max pain, vanna and charm of plain loops', () => {
+    let compared = 0;
+    for (const { symbol, spot, pains } of report.exposure.focus) {
+      const held = [
+        ...groupBy(
+          counted.filter((trade) => trade.symbol === symbol),
+          seriesOf,
+        ).values(),
+      ].flatMap((series) => {
+        const [last] = series;
+        const { openInterest, shares, iv } = stateOf(series);
+        if (last === undefined || !['CALL', 'PUT'].includes(last.put_call) || !(last.strike > 0)) return [];
+        if (series.some(isSettled) || series.some(isAdjusted) || openInterest * shares === 0) return [];
+        return [
+          { right: last.put_call, strike: last.strike, day: last.expiration_date, amount: openInterest * shares, iv },
+        ];
+      });
+      for (const { expirationDate, maxPain, vanna, charm } of pains) {
+        const own = held.filter(({ day }) => day === expirationDate);
+        const payAt = (price: number) =>
+          sum(
+            own,
+            ({ right, strike, amount }) => amount * Math.max(0, right === 'CALL' ? price - strike : strike - price),
+          );
+        const least = Math.min(...own.map(({ strike }) => payAt(strike)));
+        expect(payAt(maxPain) - least).toBeLessThan(1e-9 * sum(own, ({ amount, strike }) => amount * strike));
+        const days = Array.from({ length: 4_000 }, (_, index) => addDays(today, index)).filter(
+          (day) => day < expirationDate && ![0, 6].includes(new Date(day).getUTCDay()),
+        ).length;
+        const years = Math.max(1, days) / 262;
+        const deltaAt = (strike: number, sigma: number, time: number) =>
+          cumulate((Math.log((spot ?? 0) / strike) + (sigma * sigma * time) / 2) / (sigma * Math.sqrt(time)));
+        const moved = (sigmaUp: number, timeUp: number) =>
+          sum(own, ({ right, strike, amount, iv }) => {
+            const signed = (right === 'CALL' ? amount : -amount) * (spot ?? 0);
+            const step = deltaAt(strike, iv + sigmaUp, years + timeUp) - deltaAt(strike, iv - sigmaUp, years - timeUp);
+            return iv > 0 ? signed * step : 0;
+          });
+        const size = sum(own, ({ amount }) => amount * (spot ?? 0));
+        if (own.every(({ iv }) => !(iv > 0))) continue;
+        compared += 1;
+        // Differences of the delta itself, in place of its derivatives.
+        expect(Math.abs(Number(vanna) - moved(1e-5, 0) / 2e-5 / 100) / size).toBeLessThan(1e-6);
+        expect(Math.abs(Number(charm) - -moved(0, 1e-7) / 2e-7 / 262) / size).toBeLessThan(1e-6);
+      }
+    }
+    expect(compared).toBeGreaterThan(gaps === 0 ? 6 : 0);
+  });
+
   it('has the biggest sweeps, and the earnings of what moved the day, of plain loops', () => {
     const sweeps = counted
       .filter((trade) => SWEEPS.includes(trade.option_activity_type) && Number.isFinite(trade.premium))
@@ -348,4 +399,14 @@ function startOf(time: string): string {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Of the standard normal distribution, by Simpson's rule. */
+function cumulate(x: number): number {
+  const far = Math.max(-10, Math.min(10, x));
+  const steps = 2_000;
+  const width = far / steps;
+  const density = (at: number) => Math.exp((-at * at) / 2) / Math.sqrt(2 * Math.PI);
+  const inner = Array.from({ length: steps - 1 }, (_, k) => (k % 2 === 0 ? 4 : 2) * density((k + 1) * width));
+  return 0.5 + ((density(0) + sum(inner, (part) => part) + density(far)) * width) / 3;
 }

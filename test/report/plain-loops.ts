@@ -238,6 +238,12 @@ function isOddPart(part: number | null): boolean {
   return part !== null && !(part >= 0.75 && part <= 1.25);
 }
 
+/** Of the values that are known; of fewer than three there is none. */
+export function medianOf(values: readonly number[]): number {
+  const known = values.filter(Number.isFinite).sort((a, b) => a - b);
+  return known.length < 3 ? Number.NaN : median(known);
+}
+
 function median(sorted: readonly number[]): number {
   const middle = (sorted.length - 1) / 2;
   return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle)] ?? Number.NaN)) / 2;

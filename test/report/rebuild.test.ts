@@ -12,7 +12,7 @@ import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { openDuckDb } from '../support/drop.ts';
 import { createTrade, type Trade, useDrops } from './drop-file.ts';
 import { known } from './known.ts';
-import { expectSame } from './plain-loops.ts';
+import { expectSame, medianOf } from './plain-loops.ts';
 import { createRandomDay, HOSTILE } from './random-day.ts';
 
 type Row = Readonly<Record<string, unknown>>;
@@ -207,6 +207,17 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
+    it('Max pain, vanna and charm gives its rows', async () => {
+      const rows = await run('Max pain, vanna and charm');
+      const expected = report.exposure.focus.flatMap(({ symbol, pains }) => pains.map((row) => ({ symbol, ...row })));
+      expect(rows).toHaveLength(expected.length);
+      for (const { symbol, expirationDate, maxPain, vanna, charm } of expected) {
+        const row = rows.find((one) => one['symbol'] === symbol && one['expiration_date'] === expirationDate) ?? {};
+        const { max_pain, vanna: ownVanna, charm: ownCharm } = row;
+        expectSame({ maxPain: max_pain, vanna: ownVanna, charm: ownCharm }, { maxPain, vanna, charm });
+      }
+    });
+
     it('Implied volatility gives its rows', async () => {
       const rows = await run('Implied volatility');
       expect(rows.map((row) => [row['symbol'], row['expiration_date']])).toEqual(
@@ -221,19 +232,21 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       }
     });
 
-    it('Sessions before gives the session before and the means', async () => {
+    it('Sessions before gives the key numbers of each', async () => {
       // Only one of the days has sessions before it.
       if (name !== 'random')
         return expect(report.rebuildQueries.map(({ table }) => table)).not.toContain('Sessions before');
       const rows = await run('Sessions before');
-      expect(rows.map((row) => row['session']).toSorted()).toEqual([...PAST, 'mean'].toSorted());
-      const [previous, mean] = [PAST[0], 'mean'].map((session) => rows.find((row) => row['session'] === session));
+      expect(rows.map((row) => row['session']).toSorted()).toEqual([...PAST].toSorted());
       for (const { key, name: number } of KEY_NUMBERS) {
         const change = report.comparison.changes[key];
         const column = `of_${number}`;
         expectSame(
-          { previous: previous?.[column], mean: mean?.[column] },
-          { previous: change.previous, mean: change.mean },
+          {
+            previous: rows.find((row) => row['session'] === PAST[0])?.[column],
+            median: medianOf(rows.map((row) => Number(row[column] ?? Number.NaN))),
+          },
+          { previous: change.previous, median: change.median },
         );
       }
     });
@@ -243,10 +256,15 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       const rows = new Map((await run('Symbols against the sessions before')).map((row) => [row['symbol'], row]));
       const watched = report.watchlist.flatMap(({ unusual }) => unusual ?? []);
       expect(watched.length).toBeGreaterThan(1);
-      for (const { symbol, premium, previous, mean, ratio, sessions } of [...report.unusual, ...watched]) {
+      for (const { symbol, premium, previous, median, ratio, sessions } of [...report.unusual, ...watched]) {
         const row = rows.get(symbol) ?? {};
-        const found = { premium: row['total'], previous: row['previous'] ?? 0, mean: row['mean'], ratio: row['ratio'] };
-        expectSame({ ...found, sessions: row['sessions'] }, { premium, previous, mean, ratio, sessions });
+        const found = {
+          premium: row['total'],
+          previous: row['previous'] ?? 0,
+          median: row['median'],
+          ratio: row['ratio'],
+        };
+        expectSame({ ...found, sessions: row['sessions'] }, { premium, previous, median, ratio, sessions });
       }
       for (const { symbol, premium, previous } of report.movers) {
         const row = rows.get(symbol) ?? {};

@@ -32,7 +32,7 @@ import {
 } from './model-fixture.ts';
 
 /** A day with so much of premium in calls, after days with so much. */
-function withShares(calls: number, previous: number | null, mean: number | null): FlowReport {
+function withShares(calls: number, previous: number | null, median: number | null): FlowReport {
   const headline = createPremium({ calls });
   const base = createComparison(headline, null);
   const rest = (share: number | null) => (share === null ? null : 1 - share);
@@ -42,11 +42,12 @@ function withShares(calls: number, previous: number | null, mean: number | null)
       previousDate: previous === null ? null : '2026-11-18',
       degradedDates: [],
       missingDates: [],
-      meanDates: mean === null ? [] : Array.from({ length: 5 }, (_, index) => `2026-11-${18 - index}`),
+      levels: [],
+      dates: median === null ? [] : Array.from({ length: 5 }, (_, index) => `2026-11-${18 - index}`),
       changes: {
         ...base.changes,
-        callShare: { latest: calls, previous, mean },
-        putShare: { latest: 1 - calls, previous: rest(previous), mean: rest(mean) },
+        callShare: { latest: calls, previous, median, place: null },
+        putShare: { latest: 1 - calls, previous: rest(previous), median: rest(median), place: null },
       },
     },
   });
@@ -54,26 +55,21 @@ function withShares(calls: number, previous: number | null, mean: number | null)
 
 describe('the share of calls', () => {
   it.each([
-    [0.62, 0.58, 0.55, 'Calls took 62% of premium, more than on Nov 18 (58%) and in the 5-session mean (55%).'],
-    [
-      0.62,
-      0.7,
-      0.55,
-      'Calls took 62% of premium, less than on Nov 18 (70%) and more than in the 5-session mean (55%).',
-    ],
+    [0.62, 0.58, 0.55, 'Calls took 62% of premium, more than on Nov 18 (58%) and than the 5-session median (55%).'],
+    [0.62, 0.7, 0.55, 'Calls took 62% of premium, less than on Nov 18 (70%) and more than the 5-session median (55%).'],
     [
       0.62,
       0.622,
       0.7,
-      'Calls took 62% of premium, as much as on Nov 18 (62%) and less than in the 5-session mean (70%).',
+      'Calls took 62% of premium, as much as on Nov 18 (62%) and less than the 5-session median (70%).',
     ],
-    [0.3, 0.4, 0.4, 'Puts took 70% of premium, more than on Nov 18 (60%) and in the 5-session mean (60%).'],
+    [0.3, 0.4, 0.4, 'Puts took 70% of premium, more than on Nov 18 (60%) and than the 5-session median (60%).'],
     [0.62, null, null, 'Calls took 62% of premium.'],
-  ])('%d against %s and %s is said as it is', (calls, previous, mean, sentence) => {
-    expect(sayCallShare(withShares(calls, previous, mean))?.text).toBe(sentence);
+  ])('%d against %s and %s is said as it is', (calls, previous, median, sentence) => {
+    expect(sayCallShare(withShares(calls, previous, median))?.text).toBe(sentence);
   });
 
-  it('is not compared with a mean where there is none', () => {
+  it('is not compared with a median where there is none', () => {
     expect(sayCallShare(withShares(0.62, 0.58, null))?.text).toBe(
       'Calls took 62% of premium, more than on Nov 18 (58%).',
     );
@@ -132,7 +128,7 @@ describe('the causes', () => {
 
   it('of the change are named only where a symbol moved the way the day did', () => {
     const headline = createPremium({ total: 1e9 });
-    const comparison = createComparison(headline, { previous: 0.8, mean: 0.9 });
+    const comparison = createComparison(headline, { previous: 0.8, median: 0.9 });
     const say = (premium: number, previous: number) =>
       sayMover(createReport({ headline, comparison, movers: [{ symbol: 'NVDA', premium, previous }] }))?.text;
     expect(say(250e6, 100e6)).toBe('$200M more premium than on Nov 18; NVDA traded $150M more.');
@@ -140,7 +136,7 @@ describe('the causes', () => {
       '$200M more premium than on Nov 18; NVDA traded $250M more, all others together $50.0M less.',
     );
     expect(say(100e6, 250e6)).toBeUndefined();
-    const same = createComparison(headline, { previous: 0.97, mean: 0.9 });
+    const same = createComparison(headline, { previous: 0.97, median: 0.9 });
     expect(sayMover(createReport({ headline, comparison: same }))).toBeNull();
   });
 
@@ -223,9 +219,9 @@ describe('gamma', () => {
 });
 
 describe('the other sentences', () => {
-  it('unusual activity is said from twice the mean on', () => {
+  it('unusual activity is said from twice the median on', () => {
     const say = (ratio: number) => sayUnusual(createReport({ unusual: [createUnusual('MSTR', ratio, 71e6, 4)] }));
-    expect(say(4.3)?.text).toBe('MSTR traded $71.0M, 4.3 times its mean of 5 sessions.');
+    expect(say(4.3)?.text).toBe('MSTR traded $71.0M, 4.3 times its median of 5 sessions.');
     expect(say(1.9)).toBeNull();
     expect(sayUnusual(createReport({ unusual: [] }))).toBeNull();
   });

@@ -10,8 +10,8 @@ import {
 } from '../../src/api-contract/record-type.ts';
 import { formatDate, formatDay, formatInstant, formatNearDay, formatShortDay } from '../../src/core/date-text.ts';
 import { formatSignedDollars } from '../../src/core/units.ts';
+import type { Change } from '../../src/report/changes.ts';
 import { buildChangeRows, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
-import type { Change } from '../../src/report/model.ts';
 import { type Compared, forCompared } from '../../src/report/numbers.ts';
 import { describeEarnings, describeSession, formatStrike } from '../../src/report/text/captions.ts';
 import {
@@ -29,10 +29,10 @@ const day = createPremium({ total: 1000 });
 
 /** The row of one number, everything else being unknown. */
 function readRow(key: Compared, change: Change) {
-  const empty = { latest: null, previous: null, mean: null };
+  const empty = { latest: null, previous: null, median: null, place: null };
   const changes = forCompared<Change>((number) => (number.key === key ? change : empty));
   const comparison = { ...createComparison(day, null), changes };
-  const row = buildChangeRows(comparison).find(({ mean }) => mean !== '–');
+  const row = buildChangeRows(comparison).find(({ median }) => median !== '–');
   if (row === undefined) throw new RangeError(`${key} is in no row`);
   return row;
 }
@@ -69,24 +69,24 @@ describe('a change', () => {
     ['zeroDteShare', 0.1, 0.10001, '10.0%', '0.0 pt'],
     ['putCallByPremium', 0.7, 0.8, '0.70', '−0.10'],
   ])('of %s from %d before %d is said in its own unit', (key, latest, previous, text, change) => {
-    const row = readRow(key, { latest, previous, mean: previous });
-    expect([row.latest, row.onPrevious, row.onMean]).toEqual([text, change, change]);
+    const row = readRow(key, { latest, previous, median: previous, place: null });
+    expect([row.latest, row.onPrevious, row.onMedian]).toEqual([text, change, change]);
   });
 
   it('against nothing, or against zero dollars, is not said', () => {
-    expect(readRow('total', { latest: 5, previous: null, mean: 0 })).toMatchObject({
+    expect(readRow('total', { latest: 5, previous: null, median: 0, place: null })).toMatchObject({
       previous: '–',
       onPrevious: '',
-      mean: '$0.00',
-      onMean: '',
+      median: '$0.00',
+      onMedian: '',
     });
   });
 
   it('of the total names what it is compared with', () => {
-    const comparison = createComparison(day, { previous: 0.5, mean: 0.8 });
-    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100% vs Nov 18', '+25% vs 5-session mean']);
-    const few = { ...comparison, meanDates: comparison.meanDates.slice(0, 2) };
-    expect(nameSessions(few, '2026-11-19').mean).toBe('Mean');
+    const comparison = createComparison(day, { previous: 0.5, median: 0.8 });
+    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100% vs Nov 18', '+25% vs 5-session median']);
+    const few = { ...comparison, dates: comparison.dates.slice(0, 2) };
+    expect(nameSessions(few, '2026-11-19').median).toBe('Median');
     expect(describeTotalChange(createComparison(day, null), '2026-11-19')).toEqual([]);
   });
 });

@@ -23,15 +23,15 @@ async function renderDay(name: string): Promise<RenderedReport> {
 }
 
 describe('a mail whose comparison has gaps', () => {
-  it('names missing and degraded sessions on its first screen, and leaves out a mean of two sessions', async () => {
+  it('names missing and degraded sessions on its first screen, and leaves out a median of two sessions', async () => {
     const { report, options } = pickDay('normal');
     const { comparison } = report;
     const gaps = {
       missingDates: ['2026-11-17'],
       degradedDates: ['2026-11-16'],
-      meanDates: ['2026-11-18', '2026-11-16'],
+      dates: ['2026-11-18', '2026-11-16'],
       changes: Object.fromEntries(
-        Object.entries(comparison.changes).map(([key, change]) => [key, { ...change, mean: null }]),
+        Object.entries(comparison.changes).map(([key, change]) => [key, { ...change, median: null, place: null }]),
       ) as typeof comparison.changes, // The same keys.
     };
     const { html, text } = await renderFlowReport({ ...report, comparison: { ...comparison, ...gaps } }, options);
@@ -39,7 +39,7 @@ describe('a mail whose comparison has gaps', () => {
       const first = part.slice(0, part.search(/Watchlist|WATCHLIST/));
       expect(first).toContain('Missing in the comparison: Nov 17.');
       expect(first).toContain('Degraded in the comparison: Nov 16.');
-      expect(part).not.toMatch(/session mean|>Mean</);
+      expect(part).not.toMatch(/session median|>Median</);
     }
     const header = text.split('\n').find((line) => line.includes('Change')) ?? '';
     expect(header.trim().split(/ {2,}/)).toEqual(['Nov 19', 'Nov 18', 'Change']);
@@ -188,7 +188,7 @@ describe('a mail from data that tries to be markup', () => {
 describe('the mail of an unusual day', () => {
   it('a day with nothing before it shows no columns of the past', async () => {
     const mail = await renderDay('first-day');
-    expect(mail.html + mail.text).not.toContain('5-session mean');
+    expect(mail.html + mail.text).not.toContain('5-session median');
   });
 
   it('a degraded day says it in the subject and above the numbers', async () => {

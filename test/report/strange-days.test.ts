@@ -49,18 +49,18 @@ it('a record of the second in which the hours of a report end is of the curb', a
 });
 
 describe('the share of calls beside its past', () => {
-  it('is compared with the mean of the sessions’ own shares, not with the share of their sums', async () => {
-    // 100% of a small session, 10% of one a hundred times as large, 40%: 50% on average, 14% of the sum.
+  it('is compared with the median of the sessions’ own shares, not with the share of their sums', async () => {
+    // 100% of a small session, 10% of one a hundred times as large, 40%: 40% in the middle, 14% of the sum.
     const before = [
       await summarise('2026-11-18', session(1e6, 0)),
       await summarise('2026-11-17', session(1e7, 9e7)),
       await summarise('2026-11-16', session(4e6, 6e6)),
     ];
-    const model = await report(session(4e6, 6e6), before);
-    expectClose(model.comparison.changes.putShare.mean, 0.5);
-    expectClose(model.comparison.changes.callShare.mean, 0.5);
+    const model = await report(session(3e6, 7e6), before);
+    expectClose(model.comparison.changes.putShare.median, 0.6);
+    expectClose(model.comparison.changes.callShare.median, 0.4);
     expect(sayCallShare(model)?.text).toBe(
-      'Puts took 60% of premium, more than on Nov 18 (0%) and in the 3-session mean (50%).',
+      'Puts took 70% of premium, more than on Nov 18 (0%) and than the 3-session median (60%).',
     );
   });
 
@@ -84,13 +84,13 @@ describe('a past that is not whole', () => {
     const model = await report(session(3e6, 3e6), before);
     expect(model.comparison.degradedDates).toEqual(['2026-11-18']);
     const view = show(model);
-    expect(view.premiumChanges).toEqual(['+200% vs Nov 18 (degraded)', '+100% vs 3-session mean']);
+    expect(view.premiumChanges).toEqual(['+200% vs Nov 18 (degraded)', '+100% vs 3-session median']);
     expect(view.sentences).toContain('Degraded in the comparison: Nov 18.');
   });
 });
 
 describe('unusual activity', () => {
-  it('says the sessions of its mean, not only those in which the symbol traded', async () => {
+  it('says the sessions of its median, not only those in which the symbol traded', async () => {
     const days = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'];
     const before = await Promise.all(
       days.map(
@@ -98,8 +98,7 @@ describe('unusual activity', () => {
       ),
     );
     const model = await report(listTrades({ symbol: 'MSTR', premium: 3e6 }), before);
-    // 3 M in 5 sessions are 0.6 M a session; of the 3 sessions with trades they would be 1 M, and the day 3 times that.
-    expect(sayUnusual(model)?.text).toBe('MSTR traded $3.00M, 5.0 times its mean of 5 sessions.');
+    expect(sayUnusual(model)?.text).toBe('MSTR traded $3.00M, 3.0 times its median of 5 sessions.');
     expect(model.unusual[0]?.sessions).toBe(3);
   });
 });

@@ -69,6 +69,7 @@ export const DETAILS = {
   walls: 'Walls',
   'gex-by-strike': 'GEX by strike',
   'gex-by-expiration': 'GEX by expiration',
+  'max-pain': 'Max pain, vanna and charm',
   'market-structure': 'Market structure',
   'zero-gamma': 'Zero gamma',
   volatility: 'Implied volatility',

@@ -21,6 +21,8 @@ import type { Amount } from '../amount.ts';
 import { assertPresent, type DropSource } from '../drop-source.ts';
 import type {
   ExpirationGex,
+  ExpirationPain,
+  ExpirationVolatility,
   Exposure,
   ExposureLevels,
   ExposureSums,
@@ -30,7 +32,6 @@ import type {
   SymbolExposure,
   ZeroGamma,
 } from '../exposure-model.ts';
-import type { ExpirationVolatility } from '../model.ts';
 import {
   CHAIN_COLUMNS,
   type DETAILS,
@@ -199,6 +200,7 @@ async function queryDetails(source: DropSource, shown: readonly string[], scope:
   );
   const strikes = await run<StrikeGex>('gex-by-strike', `strike, ${gex}, net_gex_after`);
   const expirations = await run<ExpirationGex>('gex-by-expiration', `expiration_date, ${gex}, share_of_gamma AS share`);
+  const pains = await run<ExpirationPain>('max-pain', 'expiration_date, max_pain, vanna, charm');
   const zeros = await run<ZeroGamma>('zero-gamma', 'toBool(is_after) AS is_after, zero_gamma, place');
   return (symbol: string) => {
     const zeroGammas = zeros(symbol);
@@ -210,6 +212,7 @@ async function queryDetails(source: DropSource, shown: readonly string[], scope:
       ...{ zeroGamma: nearest(false), zeroGammaAfter: nearest(true), zeroGammas },
       strikes: strikes(symbol),
       expirations: expirations(symbol),
+      pains: pains(symbol),
     };
   };
 }

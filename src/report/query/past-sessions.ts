@@ -1,23 +1,22 @@
 /**
- * Compares a day with the sessions before it: each key number, the same number of the session before, and its mean over
- * up to five sessions. It reads the summaries beside the sessions' drops, some kilobytes per session, never the drops
- * themselves. Columns are read by name. The queries are those that readers get.
+ * Compares a day with the sessions before it: each key number, the same number of the session before, its median over up to
+ * twenty sessions, and how many of these were lower. It reads the summaries beside the sessions' drops, some kilobytes per
+ * session, never the drops themselves. Columns are read by name. The queries are those that readers get.
  *
- * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values,
- * not the ratio of their sums; a session without the number (no calls, no premium) is left out of the mean.
+ * A median needs at least three sessions that have the number; a session without it (no calls, no premium) is left out.
  */
 import { type Families, writeFamily } from '../../api-contract/family.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
+import { compare, compareLevels, type SessionLevels } from '../changes.ts';
 import type { DropSource } from '../drop-source.ts';
-import { FEWEST_IN_MEAN } from '../key-numbers.ts';
 import type { Comparison } from '../model.ts';
 import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
 import { type Compared, forCompared, type Premium } from '../numbers.ts';
 import { IN_REPORT_SEGMENTS } from '../records.ts';
 
-/** Sessions in the mean. */
-export const MEAN_SESSIONS = 5;
+/** Most sessions in the median: a month of trading. */
+export const COMPARED_SESSIONS = 20;
 
 /** Columns read from a summary, with their types. */
 const SUMMARY = [
@@ -33,6 +32,8 @@ export interface PastSession {
   readonly isDegraded?: boolean;
   /** Part of its sums that is compared: of a whole day before a half day, the hours that this has. Default: all. */
   readonly share?: number | undefined;
+  /** Of the report that was mailed of it; absent if none was. */
+  readonly levels?: SessionLevels | undefined;
 }
 
 /** The summary of a session, for the FROM clause. */
@@ -40,22 +41,20 @@ interface PastTable extends Pick<PastSession, 'date' | 'share'> {
   readonly table: string;
 }
 
-/** The sessions whose summary could be read, and the key numbers of each and of their mean, by `session`. */
+/** The sessions whose summary could be read, newest first, and the key numbers of each, by its date. */
 export interface History {
   readonly sessions: readonly (PastSession & PastTable)[];
   readonly numbers: ReadonlyMap<string, Readonly<Record<Compared, Amount>>>;
 }
 
-const MEAN = 'mean';
-
-/** @param before newest first; only the first `MEAN_SESSIONS` are used, in that order */
+/** @param before newest first; only the first `COMPARED_SESSIONS` are used, in that order */
 export async function queryHistory(
   source: DropSource,
   before: readonly PastSession[],
   families: Families,
 ): Promise<History> {
   const past = before
-    .slice(0, MEAN_SESSIONS)
+    .slice(0, COMPARED_SESSIONS)
     .map((session) => ({ ...session, table: nameFamilies(parquetFile(session.path, SUMMARY), families) }));
   if (past.length === 0) return { sessions: [], numbers: new Map() };
   const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(selectSessions(past));
@@ -70,81 +69,99 @@ export function nameFamilies(summary: string, families: Families): string {
   return `(SELECT * REPLACE (${writeFamily(families)} AS symbol) FROM ${summary})`;
 }
 
-/** The key numbers of each session, and their means. */
+/** The key numbers of each session: a session without records in these hours has sums of 0. */
 export function selectSessions(past: readonly PastTable[]): string {
-  const sums = (part: string) =>
-    SUMMARY_COLUMNS.map((name) => `CASE WHEN count(*) = 0 THEN 0 ELSE sum(${name})${part} END AS ${name}`).join(', ');
-  const days = past.map(
-    ({ date, table, share }) =>
-      `  SELECT '${date}' AS session, ${sums(writePart(share))} FROM ${table} WHERE symbol = '' AND ${inHours(date)}`,
+  const sums = SUMMARY_COLUMNS.map(
+    (name) => `CASE WHEN count(nullif(summed.session, '')) = 0 THEN 0 ELSE sum(${name} * share) END AS ${name}`,
   );
-  // One type of number, for both parts of the last UNION.
+  // One type of number, whatever the file has.
   const known = SUMMARY_COLUMNS.map((name) => `CASE WHEN isFinite(${name} * 1e0) THEN ${name} * 1e0 END AS ${name}`);
-  const names = COMPARED_SQL.map(([name]) => `of_${name}`);
-  const means = names.map((name) => `CASE WHEN count(${name}) >= ${FEWEST_IN_MEAN} THEN avg(${name}) END`);
-  return `WITH past AS (
-${days.join(' UNION ALL\n')}
+  return `WITH summaries AS (
+${selectSummaries(past, SUMMARY_COLUMNS)}
 ),
-known AS (SELECT session, ${known.join(', ')} FROM past),
-sessions AS (SELECT session, ${COMPARED_SQL.map(([name, sql]) => `${sql} AS of_${name}`).join(', ')} FROM known)
-SELECT session, ${names.join(', ')} FROM sessions
-UNION ALL SELECT '${MEAN}' AS session, ${means.join(', ')} FROM sessions`;
+sums AS (
+  SELECT listed.session AS session, ${sums.join(', ')}
+  FROM (${listSessions(past)}) AS listed
+  LEFT JOIN (SELECT * FROM summaries WHERE symbol = '') AS summed ON summed.session = listed.session
+  GROUP BY listed.session
+),
+known AS (SELECT session, ${known.join(', ')} FROM sums)
+SELECT session, ${COMPARED_SQL.map(([name, sql]) => `${sql} AS of_${name}`).join(', ')} FROM known`;
 }
 
-function writePart(share = 1): string {
-  return share === 1 ? '' : ` * ${share}`;
+/** The compared hours of the summaries, one row per symbol and segment; the symbol is empty for the whole day. */
+function selectSummaries(past: readonly PastTable[], columns: readonly string[]): string {
+  return past
+    .map(
+      ({ date, table, share = 1 }) =>
+        `  SELECT '${date}' AS session, ${share} AS share, symbol, ${columns.join(', ')} FROM ${table} WHERE session_date = '${date}' AND ${IN_REPORT_SEGMENTS}`,
+    )
+    .join(' UNION ALL\n');
 }
 
-/** The hours of a summary that are compared. */
-function inHours(date: string): string {
-  return `session_date = '${date}' AND ${IN_REPORT_SEGMENTS}`;
+function listSessions(past: readonly PastTable[]): string {
+  return past.map(({ date }) => `SELECT '${date}' AS session`).join(' UNION ALL ');
 }
 
 /**
- * The symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0, one with an unknown premium
- * not at all), `previous` premium (of the session before), and the number of `sessions` in which it traded.
+ * The symbols of the sessions: `median` of their premium (a session without the symbol counts as 0, one with an unknown
+ * premium not at all), `previous` premium (of the session before), and the number of `sessions` in which it traded.
  */
 export function selectSymbolHistory(past: readonly PastTable[]): string {
-  if (past.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
-  const days = past.map(
-    ({ date, table, share }, index) =>
-      `  SELECT symbol, CASE WHEN isFinite(sum(total_premium)) THEN sum(total_premium)${writePart(share)} END AS known_premium, sum(trades) AS trades, ${index === 0 ? 1 : 0} AS is_previous FROM ${table} WHERE symbol <> '' AND ${inHours(date)} GROUP BY symbol`,
-  );
-  const isPrevious = 'is_previous = 1';
-  return `SELECT symbol, sum(known_premium) / nullif(${past.length} - ${sumWhere('known_premium IS NULL', '1')}, 0) AS mean,
-  CASE WHEN ${sumWhere(`${isPrevious} AND known_premium IS NULL`, '1')} > 0 THEN NULL ELSE ${sumWhere(isPrevious, 'known_premium')} END AS previous,
-  ${sumWhere('trades > 0', '1')} AS sessions
-FROM (
-${days.join(' UNION ALL\n')}
-) AS days GROUP BY symbol`;
+  const [previous] = past;
+  if (previous === undefined) return "SELECT '' AS symbol, 0. AS median, 0. AS previous, 0 AS sessions WHERE 0";
+  const premium = 'CASE WHEN coalesce(days.trades, 0) = 0 THEN 0 ELSE days.premium END';
+  const before = `listed.session = '${previous.date}'`;
+  return `WITH days AS (
+  SELECT symbol, session, CASE WHEN isFinite(sum(total_premium)) THEN sum(total_premium * share) END AS premium, sum(trades) AS trades
+  FROM (
+${selectSummaries(past, ['total_premium', 'trades'])}
+  ) AS summaries WHERE symbol <> '' GROUP BY symbol, session
+)
+SELECT names.symbol AS symbol, median(${premium}) AS median, max(CASE WHEN ${before} THEN ${premium} END) AS previous,
+  ${sumWhere('days.trades > 0', '1')} AS sessions
+FROM (SELECT DISTINCT symbol FROM days) AS names
+CROSS JOIN (${listSessions(past)}) AS listed
+LEFT JOIN days ON days.symbol = names.symbol AND days.session = listed.session
+GROUP BY names.symbol`;
 }
 
 /**
  * @param volumeAboveOpenInterest premium of the date in series that traded more than their open interest
  * @param known sessions before the date that the ledger knows
+ * @param measured exposure and volatility of the date
  */
 export function buildComparison(
   headline: Premium,
   volumeAboveOpenInterest: Amount,
   { sessions, numbers }: History,
   known: readonly string[],
+  measured: Parameters<typeof compareLevels>[0],
 ): Comparison {
   const [previous] = sessions;
-  const meanDates = sessions.map(({ date }) => date);
-  const oldest = meanDates.at(-1);
+  const dates = sessions.map(({ date }) => date);
+  const oldest = dates.at(-1);
   const latest = readKeyNumbers(headline, volumeAboveOpenInterest);
-  const read = (session: string | undefined, key: Compared) => numbers.get(session ?? '')?.[key] ?? null;
+  const read = (session: string, key: Compared) => numbers.get(session)?.[key] ?? null;
   return {
     previousDate: previous?.date ?? null,
     share: sessions.find(({ share = 1 }) => share !== 1)?.share,
-    meanDates,
+    dates,
     missingDates: known
-      .filter((date) => oldest !== undefined && date > oldest && !meanDates.includes(date))
+      .filter((date) => oldest !== undefined && date > oldest && !dates.includes(date))
       .sort()
       .reverse(),
     degradedDates: sessions.filter(({ isDegraded }) => isDegraded === true).map(({ date }) => date),
-    changes: forCompared(({ key }) => ({
-      ...{ latest: latest[key], previous: read(previous?.date, key), mean: read(MEAN, key) },
-    })),
+    changes: forCompared(({ key }) =>
+      compare(
+        latest[key],
+        previous === undefined ? null : read(previous.date, key),
+        dates.map((date) => read(date, key)),
+      ),
+    ),
+    levels: compareLevels(
+      measured,
+      sessions.map(({ levels }) => levels ?? null),
+    ),
   };
 }

@@ -22,14 +22,14 @@ const UNUSUAL_SYMBOLS = 10;
 const MOVERS = 3;
 
 // The rule for unusual symbols is a rule of thumb, so its limits have names here.
-/** Past sessions in which the symbol must have traded: a mean over fewer only reflects single trades. */
+/** Past sessions in which the symbol must have traded: a median over fewer only reflects single trades. */
 const MIN_SESSIONS = 3;
 /** Least premium of the day, dollars: below it, one order can cause any ratio, and no one acts on it. */
 const MIN_PREMIUM = 1_000_000;
 /** A symbol's premium may halve or double from one day to the next without any news. */
 const MIN_RATIO = 2;
 /** ORDER BY expression: unusual symbols first, by descending ratio. */
-const UNUSUAL_ORDER = `if(sessions >= ${MIN_SESSIONS} AND mean > 0 AND total_premium >= ${MIN_PREMIUM} AND total_premium >= ${MIN_RATIO} * mean, total_premium / mean, 0) DESC`;
+const UNUSUAL_ORDER = `if(sessions >= ${MIN_SESSIONS} AND median > 0 AND total_premium >= ${MIN_PREMIUM} AND total_premium >= ${MIN_RATIO} * median, total_premium / median, 0) DESC`;
 
 const EXPIRIES = ['0DTE', 'week', 'month', 'later', 'unknown'] as const;
 const MONEYNESS = ['ITM', 'ATM', 'OTM', 'unknown'] as const;
@@ -50,8 +50,8 @@ type SumRow = PremiumRow &
   Readonly<Record<'symbol' | 'expiry' | 'money', string>> &
   /** `members`: number of rows along the same dimension; `sessions`: those before, in which the symbol traded. */
   Readonly<Record<'along' | 'slot' | 'members' | 'sessions' | Place, number>> & {
-    /** Mean premium of the sessions before: a session without the symbol counts as 0. */
-    readonly mean: EngineNumber;
+    /** Median premium of the sessions before: a session without the symbol counts as 0. */
+    readonly median: EngineNumber;
     readonly previous: EngineNumber;
   };
 
@@ -118,7 +118,7 @@ WITH
   ),
   past AS (${selectSymbolHistory(past)}),
   placed AS (
-    SELECT sums.*, past.mean AS mean, past.previous AS previous, past.sessions AS sessions,
+    SELECT sums.*, past.median AS median, past.previous AS previous, past.sessions AS sessions,
       ${place('total_premium DESC')} AS place,
       ${place(`${lean} DESC`)} AS bullish_place,
       ${place(lean)} AS bearish_place,
@@ -167,14 +167,14 @@ function readMover({ row, flow }: SymbolSums): readonly Mover[] {
 
 /** @param hasPrevious whether the history includes the session before */
 function compareWithPast(row: SumRow, flow: SymbolFlow, hasPrevious: boolean): UnusualSymbol | null {
-  const mean = readNumber(row.mean);
-  const ratio = divide(flow.total, mean);
-  if (flow.total === null || mean === null || ratio === null || row.sessions < MIN_SESSIONS) return null;
+  const median = readNumber(row.median);
+  const ratio = divide(flow.total, median);
+  if (flow.total === null || median === null || ratio === null || row.sessions < MIN_SESSIONS) return null;
   return {
     symbol: row.symbol,
     premium: flow.total,
     previous: hasPrevious ? readNumber(row.previous) : null,
-    mean,
+    median,
     ratio,
     sessions: row.sessions,
     ...pickNumbers(flow, DIRECTION_KEYS),

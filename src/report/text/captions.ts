@@ -5,8 +5,18 @@
 import { formatNearDay } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
+import type { LevelName } from '../changes.ts';
 import type { Exposure, RankedExposure, SymbolExposure } from '../exposure-model.ts';
-import type { Earnings, FlowReport, HalfHour, SymbolFlow, VolumeAboveOpenInterest, WatchedSymbol } from '../model.ts';
+import { findLevel, formatLevelChange, nameSessions } from '../key-numbers.ts';
+import type {
+  Comparison,
+  Earnings,
+  FlowReport,
+  HalfHour,
+  SymbolFlow,
+  VolumeAboveOpenInterest,
+  WatchedSymbol,
+} from '../model.ts';
 import {
   cleanLabel,
   cleanLine,
@@ -93,13 +103,23 @@ function pickLargest<Part extends { readonly total: Amount }>(parts: readonly Pa
 }
 
 /** The symbol of the first screen. */
-export function buildLead({ lead }: Exposure) {
+/** @param comparison with the sessions before */
+export function buildLead({ lead }: Exposure, comparison: Comparison, date: string) {
   if (lead === null) return null;
   const { spot, zeroGamma, zeroGammaAfter, endedContracts } = lead;
   const ends = spot !== null && endedContracts > 0;
+  const before = nameSessions(comparison, date).previous;
+  const sayChange = (name: LevelName) => {
+    const level = findLevel(comparison, lead.symbol, name);
+    const change = level === undefined ? '' : formatLevelChange(level);
+    return change === '' ? '' : `${change} vs ${before}`;
+  };
   return {
     symbol: nameSymbol(lead.symbol),
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
+    // Since the session before, `−$2.95B vs Nov 18` and `−1.2% vs Nov 18`; empty if no report was mailed of it.
+    netGexChange: sayChange('net_gex'),
+    spotChange: sayChange('spot'),
     // What the exposure is of.
     basis: nameBasis(lead),
     spot: formatLevel(spot),

@@ -6,7 +6,7 @@ import { formatDay, formatInstant } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
 import { buildAccent } from '../draw/palette.ts';
-import { buildChangeRows, describeTotalChange, hasMean, nameSessions } from '../key-numbers.ts';
+import { buildChangeRows, describeTotalChange, hasMedian, nameSessions } from '../key-numbers.ts';
 import { chooseSections, cleanNote, MAIL_SECTIONS, type ReportLook, USUAL_LOOK } from '../look.ts';
 import type { Exclusions, FlowReport, SymbolFlow, Tally, WatchedSymbol } from '../model.ts';
 import type { Premium } from '../numbers.ts';
@@ -96,7 +96,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     correction: buildCorrection(options),
     empty,
     premium: headline.total === null ? UNKNOWN : formatDollars(headline.total),
-    // Compared with the session before and the mean; empty without history.
+    // Compared with the session before and the median; empty without history.
     premiumChanges: describeTotalChange(comparison, drop.date),
     trades: countOf(headline.trades, 'trade'),
     contracts: countOf(headline.contracts, 'contract'),
@@ -107,11 +107,11 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     lean: clearLeanOf(headline) === null ? UNKNOWN : describeLean(headline),
     leanTone: toneOf(clearLeanOf(headline)),
     bar: buildBar(headline),
-    lead: buildLead(exposure),
+    lead: buildLead(exposure, comparison, drop.date),
     sentences,
     keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),
-    hasMean: hasMean(comparison),
+    hasMedian: hasMedian(comparison),
     hasHistory: comparison.previousDate !== null,
     keyNote: KEY_NOTE,
     watchlist: report.watchlist.map(buildWatchRow),
@@ -296,7 +296,7 @@ function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
       priced && exposure.endedContracts > 0 && exposure.zeroGammaAfter !== null
         ? formatDecimal(exposure.zeroGammaAfter)
         : '',
-    // `4.3 ×` its mean, if that is twice its mean or more, half of it or less: a smaller difference is noise.
+    // `4.3 ×` its median, if that is twice its median or more, half of it or less: a smaller difference is noise.
     unusual: ratio >= FAR_RATIO || ratio <= 1 / FAR_RATIO ? formatTimes(ratio) : '',
   };
 }

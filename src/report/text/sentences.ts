@@ -5,9 +5,16 @@
  */
 
 import { formatNearDay } from '../../core/date-text.ts';
-import { countOf, formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
+import {
+  countOf,
+  formatCount,
+  formatDecimal,
+  formatDollars,
+  formatPercent,
+  formatSignedDollars,
+} from '../../core/units.ts';
 import { type Amount, clearLeanOf, shareOf } from '../amount.ts';
-import { listPastGaps, nameSessions } from '../key-numbers.ts';
+import { findLevel, listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { BigTrade, Driver, FlowReport } from '../model.ts';
 import { hasWholeSymbols } from '../records.ts';
 import { cleanLine, formatPart, nameContract, nameSymbol } from './label.ts';
@@ -15,7 +22,7 @@ import { describeGap, describeLean } from './subject.ts';
 
 const SENTENCES = 3;
 
-/** A symbol that traded this many times its mean deserves a sentence. */
+/** A symbol that traded this many times its median deserves a sentence. */
 const UNUSUAL_RATIO = 2;
 /** A reader must know first if half of everything is in one place. */
 const MAJORITY = 0.5;
@@ -247,7 +254,7 @@ export function sayTrade(report: FlowReport): Sentence | null {
 }
 
 /**
- * Calls' or puts' share, compared with the session before and the mean if these are known. The session before is named
+ * Calls' or puts' share, compared with the session before and the median if these are known. The session before is named
  * by its date, because it is the newest one in the store, which need not be the one before on the calendar.
  */
 export function sayCallShare(report: FlowReport): Sentence | null {
@@ -258,16 +265,17 @@ export function sayCallShare(report: FlowReport): Sentence | null {
   const share = { calls, puts }[name] / total;
   const lead = `${name === 'calls' ? 'Calls' : 'Puts'} took ${formatPart(share)} of premium`;
   const { changes } = comparison;
-  const { previous: before, mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
-  const moved = (text: string) => ({ text, weight: Math.abs(share - (mean ?? before ?? share)) });
+  const { previous: before, median } = changes[name === 'calls' ? 'callShare' : 'putShare'];
+  const moved = (text: string) => ({ text, weight: Math.abs(share - (median ?? before ?? share)) });
   const names = nameSessions(comparison, drop.date);
   if (before === null) return moved(`${lead}.`);
   const onBefore = compareShares(share, before);
   const first = `${onBefore} on ${names.previous} (${formatPart(before)})`;
-  if (mean === null) return moved(`${lead}, ${first}.`);
-  const onMean = compareShares(share, mean);
-  const second = `in the ${names.mean} (${formatPart(mean)})`;
-  return moved(onBefore === onMean ? `${lead}, ${first} and ${second}.` : `${lead}, ${first} and ${onMean} ${second}.`);
+  if (median === null) return moved(`${lead}, ${first}.`);
+  const onMedian = compareShares(share, median);
+  const second = `the ${names.median} (${formatPart(median)})`;
+  const link = onBefore === onMedian ? onMedian.split(' ').at(-1) : onMedian;
+  return moved(`${lead}, ${first} and ${link} ${second}.`);
 }
 
 /** One symbol with at least half of all premium. */
@@ -292,11 +300,30 @@ export function sayGamma({ exposure }: FlowReport): Sentence | null {
   return { text, weight: MAJORITY };
 }
 
+/** Whether the net GEX of the first screen's symbol has another sign than the session before, or its price crossed zero gamma. */
+export function sayTurn({ exposure: { lead }, comparison, drop }: FlowReport): Sentence | null {
+  if (lead === null) return null;
+  const [gex, spot, zero] = (['net_gex', 'spot', 'zero_gamma'] as const).map((name) =>
+    findLevel(comparison, lead.symbol, name),
+  );
+  const day = nameSessions(comparison, drop.date).previous;
+  const name = nameSymbol(lead.symbol);
+  if (gex !== undefined && (gex.latest ?? 0) * (gex.previous ?? 0) < 0) {
+    const text = `Net GEX of ${name} turned ${(gex.latest ?? 0) < 0 ? 'negative' : 'positive'}: ${formatSignedDollars(gex.previous)} on ${day}.`;
+    return { text, weight: MAJORITY };
+  }
+  const side = (which: 'latest' | 'previous') =>
+    Math.sign((spot?.[which] ?? Number.NaN) - (zero?.[which] ?? Number.NaN));
+  if (side('latest') * side('previous') !== -1) return null;
+  const [now, then] = side('latest') < 0 ? ['below', 'above'] : ['above', 'below'];
+  return { text: `${name} is ${now} its zero gamma now, ${then} it on ${day}.`, weight: MAJORITY };
+}
+
 /** The symbol with the most unusual premium compared with its own last sessions. */
 export function sayUnusual({ unusual, comparison, headline }: FlowReport): Sentence | null {
   const [first] = unusual;
   if (first === undefined || first.ratio < UNUSUAL_RATIO) return null;
-  const text = `${nameSymbol(first.symbol)} traded ${formatDollars(first.premium)}, ${formatDecimal(first.ratio, 1)} times its mean of ${countOf(comparison.meanDates.length, 'session')}.`;
+  const text = `${nameSymbol(first.symbol)} traded ${formatDollars(first.premium)}, ${formatDecimal(first.ratio, 1)} times its median of ${countOf(comparison.dates.length, 'session')}.`;
   return { text, weight: shareOf(first.premium, headline.total) ?? 0 };
 }
 
@@ -323,6 +350,7 @@ const RULES: readonly Rule[] = [
   sayUnusual,
   sayZeroDte,
   sayTrade,
+  sayTurn,
   sayGamma,
   sayCallShare,
   sayNoHistory,

@@ -48,6 +48,7 @@ describe('init', () => {
       'cd place',
       'flowdrop doctor nightly-trades',
       'flowdrop plan nightly-trades',
+      'flowdrop run option-chain',
       'flowdrop run nightly-trades',
       'flowdrop start',
       '',
@@ -59,6 +60,10 @@ describe('init', () => {
     const { reports, drop } = parseJob(file, await readFile(file, 'utf8'));
     expect(drop).toMatchObject({ to: 'drops', dataset: 'trades' });
     expect(reports).toHaveLength(1);
+    const chain = join(place, 'jobs', 'option-chain.yaml');
+    expect(parseJob(chain, await readFile(chain, 'utf8'))).toMatchObject({
+      ...{ source: { api: 'chain', symbols: ['SPY', 'NVDA'] }, drop: { to: 'drops', dataset: 'option-chain' } },
+    });
     expect(JSON.stringify(reports)).toMatch(/desk@example\.com.*risk@example\.com.*"SPY","NVDA"/);
     // The commands that it names, in the directory that it names, with nothing but what it wrote.
     const planned = await flowdrop(['--json', 'plan', 'nightly-trades'], { cwd: place });
@@ -99,7 +104,8 @@ describe('init', () => {
     expect(run.stderr).toContain('smtp:// or smtps:// address');
     const flagged = await flowdrop(['init', 'other', '--yes', '--report-to', 'desk@example'], { cwd });
     expect(flagged).toMatchObject({ code: 2, stderr: expect.stringContaining('ANSWER_INVALID') });
-    expect(await listFiles(cwd)).toEqual(['.env', '.gitignore', 'jobs/nightly-trades.yaml']);
+    const files = ['.env', '.gitignore', 'jobs/nightly-trades.yaml', 'jobs/option-chain.yaml'];
+    expect(await listFiles(cwd)).toEqual(files);
     expect(await readFile(join(cwd, '.gitignore'), 'utf8')).toBe('.env\n');
   });
 

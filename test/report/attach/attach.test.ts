@@ -16,10 +16,12 @@ const TABLES = [
   'biggest-trades',
   'biggest-sweeps',
   'left-out-trades',
+  'exposure-changes',
   'gex-by-symbol',
   'zero-gamma',
   'gex-by-strike',
   'gex-by-expiration',
+  'max-pain',
   'market-structure',
 ];
 

@@ -58,9 +58,10 @@ describe('a parquet attachment', () => {
       { column_name: 'unit', column_type: 'VARCHAR' },
       { column_name: 'latest', column_type: 'DOUBLE' },
       { column_name: 'previous', column_type: 'DOUBLE' },
-      { column_name: 'mean', column_type: 'DOUBLE' },
+      { column_name: 'median', column_type: 'DOUBLE' },
       { column_name: 'previous_date', column_type: 'DATE' },
-      { column_name: 'mean_sessions', column_type: 'BIGINT' },
+      { column_name: 'sessions_above', column_type: 'BIGINT' },
+      { column_name: 'sessions', column_type: 'BIGINT' },
     ]);
     expect(await types(listTables(createEmptyReport()))).toEqual(full);
   });

@@ -93,8 +93,8 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     // Poppler complains about any attribute of the structure that the standard does not know, and that fails the test.
     const structure = readWith('pdfinfo', ['-struct-text', full]);
     expect(structure).toMatch(/^Document\n {2}H1 \(block\)\n {4}"Options flow"/);
-    expect(structure.match(/^ {2}H2/gm)).toHaveLength(20);
-    expect(structure.match(/^ {2}Table/gm)).toHaveLength(15);
+    expect(structure.match(/^ {2}H2/gm)).toHaveLength(22);
+    expect(structure.match(/^ {2}Table/gm)).toHaveLength(17);
     expect(structure.match(/^ {2}Figure/gm)).toHaveLength(3);
     expect(structure).toMatch(/\/Scope \/Column/);
     expect(structure).toMatch(/\/Scope \/Row/);
