@@ -253,7 +253,7 @@ async function fetchBeside(
 
 /**
  * Summaries of the sessions before that are compared, and of the dates since the session before, which have the evening,
- * newest first, each with the levels of the report that was mailed of it. Leaves out what cannot be read: the report itself
+ * newest first, each with what is compared of the report that was mailed of it. Leaves out what cannot be read: the report itself
  * does not depend on earlier days.
  */
 async function fetchSummaries(run: Run, ledger: Ledger, place: ReportPlace): Promise<readonly PastSession[]> {
@@ -273,21 +273,22 @@ async function fetchSummaries(run: Run, ledger: Ledger, place: ReportPlace): Pro
     await makeFolder(dirname(path));
     if (await ledger.fetchFile(other, file, path, run.signal)) {
       const { condition, revision } = manifest;
-      const levels = await readMailedLevels(run, dataset, { ...place, date: other, revision });
-      found.push({ date: other, path, isDegraded: condition === 'degraded', levels });
+      const mailed = await readMailed(run, dataset, { ...place, date: other, revision });
+      found.push({ date: other, path, isDegraded: condition === 'degraded', ...mailed });
     } else leaveOut(run, dataset, other, 'the summary does not match its manifest');
   }
   return found;
 }
 
 /** Of the newest revision that was mailed; absent without one that has them. */
-async function readMailedLevels(run: Run, dataset: string, place: ReportPlace): Promise<PastSession['levels']> {
+async function readMailed(run: Run, dataset: string, place: ReportPlace) {
   for (let revision = place.revision; revision > 0; revision -= 1) {
     const parts = await readArchivedParts(run.ledger.store, run.log, { ...place, revision });
     if (parts === undefined) continue;
     try {
       const part = parts.find(({ title }) => title === dataset);
-      return part !== undefined && 'report' in part ? readLevels(part.report) : undefined;
+      if (part === undefined || !('report' in part)) return undefined;
+      return { levels: readLevels(part.report), contracts: part.report.topContracts };
     } catch (error) {
       leaveOut(run, dataset, place.date, `its mailed report has no exposure that can be read: ${describeError(error)}`);
     }

@@ -4,7 +4,14 @@
  * whose row count differs from the sealed one gives no report. `text/`, `draw/` and the templates define how it looks.
  */
 import { type Families, KNOWN_FAMILIES, membersOf } from '../api-contract/family.ts';
-import { type CalendarOverride, listCompared, nameHalfDay, shareOfHours } from '../calendar/session.ts';
+import {
+  type CalendarOverride,
+  listCompared,
+  nameHalfDay,
+  previousSessions,
+  shareOfHours,
+} from '../calendar/session.ts';
+import { addDays } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import { sideBySide } from '../core/side-by-side.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -12,6 +19,7 @@ import { assertColumns, keepRecords, openDropFile, queryRenamed } from './drop-s
 import type { Drivers, FlowReport, LeftOutTrade, Mover, SealedDrop } from './model.ts';
 import { queryBesides, queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
+import { listOpenings, queryOpened } from './query/opened.ts';
 import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
@@ -84,6 +92,15 @@ export async function buildFlowReport(
   const beside = keepRecords(openDropFile(engine, drop.path, { signal, beside: true }), [condition, hours], kept);
   const chain = options.chain ?? null;
   const isWhole = hasWholeSymbols(drop.filter);
+  const compared = listCompared(
+    date,
+    options.before.map((past) => past.date),
+    calendar,
+  );
+  const [last] = previousSessions(addDays(date, -1), 1, calendar);
+  // After other sessions, open interest has other trades too.
+  const { contracts = [] } = options.before.find((past) => past.date === last) ?? {};
+  const openings = listOpenings(isWhole ? contracts : [], date);
   const measureSeries = async () => ({
     ...(await queryContracts(beside)),
     ...(isWhole
@@ -94,10 +111,9 @@ export async function buildFlowReport(
           marketStructure: options.marketStructure?.path ?? null,
         })
       : { exposure: NO_EXPOSURE, volatility: [] }),
+    opened: await queryOpened(beside, openings),
   });
   const queryTrades = async () => {
-    const names = options.before.map((past) => past.date);
-    const compared = listCompared(date, names, calendar);
     const past = options.before
       .filter((one) => compared.includes(one.date))
       .map((one) => ({ ...one, share: shareOfHours(date, one.date, calendar) }));
@@ -161,7 +177,7 @@ export async function buildFlowReport(
       chain: chainLocation,
       structure: structureLocation,
       past: history.sessions,
-      exposure: isWhole ? { date, families, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
+      exposure: isWhole ? { date, families, openings, focus: exposure.focus.map(({ symbol }) => symbol) } : null,
       hasEarnings: columns.has('earning_date'),
     }),
   };

@@ -66,6 +66,7 @@ export const SECTIONS = [
   'biggest-sweeps',
   'left-out-trades',
   'contracts',
+  'opened-contracts',
   'volatility',
   'exposure-changes',
   'gex-by-symbol',

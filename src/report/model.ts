@@ -202,6 +202,19 @@ export const CONTRACT_COLUMNS = [
 /** A contract that traded (`SPY 2026-11-20 600 C`); counted records only. Its open interest is that before the day. */
 export type ContractFlow = RowOf<typeof CONTRACT_COLUMNS>;
 
+export const OPENED_COLUMNS = [
+  field(null, 'symbol', 'text'),
+  field('Contract', 'contract', 'contract'),
+  field('Premium then', 'premium', 'dollars'),
+  field('Volume then', 'volume', 'count'),
+  field('OI before', 'before', 'count', 'open_interest_before'),
+  field('OI after', 'after', 'count', 'open_interest_after'),
+  shown('Opened', 'opened', 'count', (row: Readonly<Record<'before' | 'after', number>>) => row.after - row.before),
+];
+
+/** A contract of the session before that traded more than was open, with its open interest before and after that session. */
+export type OpenedContract = RowOf<typeof OPENED_COLUMNS>;
+
 export const BIG_TRADE_COLUMNS = [
   field('Time', 'time', 'text'),
   field(null, 'id', 'text'),
@@ -283,6 +296,8 @@ export interface FlowReport {
   readonly biggestLeftOut: readonly LeftOutTrade[];
   /** Largest premium first (at most 10). */
   readonly topContracts: readonly ContractFlow[];
+  /** Of the session before, by its premium; empty if no report of it was mailed. */
+  readonly opened: readonly OpenedContract[];
   /** By symbol and expiration, of the symbols of `exposure.focus`. */
   readonly volatility: readonly ExpirationVolatility[];
   readonly exposure: Exposure;

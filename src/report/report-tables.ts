@@ -23,6 +23,7 @@ import {
   DRIVER_COLUMNS,
   type FlowReport,
   LEFT_OUT_COLUMNS,
+  OPENED_COLUMNS,
   SYMBOL,
   UNUSUAL_COLUMNS,
 } from './model.ts';
@@ -60,6 +61,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('biggest-sweeps', 'Biggest sweeps', report.biggestSweeps, BIG_TRADE_COLUMNS),
     build('left-out-trades', 'Largest trades left out', report.biggestLeftOut, LEFT_OUT_COLUMNS),
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
+    build('opened-contracts', 'Opened or closed since the session before', report.opened, OPENED_COLUMNS),
     build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
     build(
       'exposure-changes',

@@ -71,6 +71,7 @@ export function buildSampleDay(dataset: string): FlowReport {
         ...{ premium: 6.2e6, bullish: 4e6, bearish: 1e6 },
       },
     ],
+    opened: [],
     volatility: [
       {
         symbol: SYMBOL,

@@ -337,14 +337,15 @@ describe('readers', () => {
   });
 
   it('compare exposure with the report that was mailed of the session before, and go without a damaged one', async () => {
-    await seal(MONDAY, { trades: [{ underlying_price: 600, gamma: 0.01, oi: 100 }] });
+    await seal(MONDAY, { trades: [{ underlying_price: 600, gamma: 0.01, oi: 100, size: 500, premium: 62_500 }] });
     await run(createReportJob(), SHIPPED);
-    await seal(TUESDAY, { trades: [{ underlying_price: 606, gamma: 0.02, oi: 100 }] });
+    await seal(TUESDAY, { trades: [{ underlying_price: 606, gamma: 0.02, oi: 350 }] });
     await run(createReportJob(), SHIPPED);
     const [, mail] = await bench.mails();
-    // 100 contracts of 100 shares: 0.01 x 600^2 x 100 = 360,000 dollars, then 0.02 x 606^2 x 100 = 734,472.
-    expect(mail?.text).toContain('Net GEX SPY: +$734K (+$374K vs Nov 16)');
+    // Of 100 shares each: 100 x 0.01 x 600^2 = 360,000 dollars, then 350 x 0.02 x 606^2 = 2,570,652.
+    expect(mail?.text).toContain('Net GEX SPY: +$2.57M (+$2.21M vs Nov 16)');
     expect(mail?.text).toContain('Last price 606.00 (+1.0% vs Nov 16)');
+    expect(mail?.text).toMatch(/Largest of Nov 16: SPY Nov 2\d 600 C opened 250 \(500 traded\)\./);
     const copies = (await listKeys(bench.store)).filter((key) => key.includes(TUESDAY) && key.endsWith('report.json'));
     await bench.store.put(copies[0] ?? '', { bytes: Buffer.from('[{"title": "trades", "report": {}}]') });
     await seal(WEDNESDAY);

@@ -435,6 +435,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
     })),
     watchlistLeftOut: 0,
     topContracts: [],
+    opened: [],
     volatility: [],
     chainLocation: null,
     structureLocation: null,

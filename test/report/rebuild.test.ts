@@ -67,6 +67,10 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       before.push(await drops.summarise(date, createRandomDay(100 + index, { date, prints: 200 }), { name: date }));
     const symbols = name === 'random' || name === 'gapped' ? ['S3', 'S0', HOSTILE[1], 'NONE'] : [];
     report = await drops.build(drop, { symbols, before });
+    // As if the session before had traded more of its contracts than there are.
+    const contracts = report.topContracts.map((contract) => ({ ...contract, volume: 1e6 }));
+    const past = before.map((session, index) => (index === 0 ? { ...session, contracts } : session));
+    if (name === 'random') report = await drops.build(drop, { symbols, before: past });
   });
   afterAll(() => duckDb.close());
 
@@ -205,6 +209,17 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
           expectSame({ netGex, share: ownShare }, { netGex: row.netGex, share });
         }
       }
+    });
+
+    it('Opened or closed gives the open interest that the contracts have now', async () => {
+      if (name !== 'random') return expect(report.opened).toEqual([]);
+      const rows = await run('Opened or closed');
+      expect(rows.length).toBeGreaterThan(2);
+      expect(rows.map((row) => row['open_interest']).toSorted()).toEqual(
+        report.opened.map(({ after }) => after).toSorted(),
+      );
+      const now = new Map(report.topContracts.map(({ contract, openInterest }) => [contract, openInterest]));
+      for (const { contract, after } of report.opened) expect(after, contract).toBe(now.get(contract));
     });
 
     it('Max pain, vanna and charm gives its rows', async () => {

@@ -13,6 +13,7 @@ import {
   WEEKDAYS,
 } from '../../exposure/gamma-exposure.ts';
 import { buildChainTable, hasAdjustedRoot, isSettledOn, writeColumns } from '../records.ts';
+import { type Opening, selectOpened } from './opened.ts';
 import { buildSpots } from './series-state.ts';
 import { fillSql, type SqlValues } from './sql.ts';
 
@@ -124,7 +125,7 @@ export function selectSeries(chain: string | null, { date, families }: ExposureS
 export function buildExposureQueries(
   with_: string,
   tables: { readonly counted: string; readonly chain: string | null; readonly structure: string | null },
-  scope: ExposureScope & { readonly focus: readonly string[] },
+  scope: ExposureScope & { readonly focus: readonly string[]; readonly openings: readonly Opening[] },
 ): readonly (readonly [table: string, sql: string])[] {
   const { counted, chain, structure } = tables;
   const state = `${with_},\n${buildSpots(counted)},\nseries AS (\n${selectSeries(chain, scope)}\n),\n`;
@@ -134,6 +135,9 @@ export function buildExposureQueries(
   const isShown = `symbol IN (${symbols.join(', ')})`;
   return [
     ['GEX by symbol', `${state}${fillSql('ranked', { date: scope.date })}\nSELECT * FROM ranked ORDER BY place`],
+    ...(scope.openings.length === 0
+      ? []
+      : [['Opened or closed', `${state.replace(/,\n$/, '\n')}${selectOpened(scope.openings)}`] as const]),
     ...files.map((file) => [DETAILS[file], `${state}${selectDetails(file, isShown, scope, structure ?? '')}`] as const),
   ];
 }

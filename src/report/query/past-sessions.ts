@@ -10,7 +10,7 @@ import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import { compare, compareLevels, type SessionLevels } from '../changes.ts';
 import type { DropSource } from '../drop-source.ts';
-import type { Comparison } from '../model.ts';
+import type { Comparison, ContractFlow } from '../model.ts';
 import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
 import { type Compared, forCompared, type Premium } from '../numbers.ts';
 import { IN_REPORT_SEGMENTS } from '../records.ts';
@@ -32,8 +32,9 @@ export interface PastSession {
   readonly isDegraded?: boolean;
   /** Part of its sums that is compared: of a whole day before a half day, the hours that this has. Default: all. */
   readonly share?: number | undefined;
-  /** Of the report that was mailed of it; absent if none was. */
+  /** Of the report that was mailed of it, not checked; absent if none was. */
   readonly levels?: SessionLevels | undefined;
+  readonly contracts?: readonly Partial<ContractFlow>[] | undefined;
 }
 
 /** The summary of a session, for the FROM clause. */

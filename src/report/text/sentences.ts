@@ -319,6 +319,19 @@ export function sayTurn({ exposure: { lead }, comparison, drop }: FlowReport): S
   return { text: `${name} is ${now} its zero gamma now, ${then} it on ${day}.`, weight: MAJORITY };
 }
 
+/** What the largest contracts of the session before left open. */
+export function sayOpened({ opened, comparison, headline, drop }: FlowReport): Sentence | null {
+  const moved = opened.filter(({ before, after }) => before !== after).slice(0, SENTENCES);
+  const [first] = moved;
+  if (first === undefined) return null;
+  const said = moved.map(({ contract, volume, before, after }) => {
+    const change = `${after > before ? 'opened' : 'closed'} ${formatCount(Math.abs(after - before))}`;
+    return `${nameContract(contract)} ${change} (${formatCount(volume)} traded)`;
+  });
+  const day = nameSessions(comparison, drop.date).previous;
+  return { text: `Largest of ${day}: ${said.join('; ')}.`, weight: shareOf(first.premium, headline.total) ?? 0 };
+}
+
 /** The symbol with the most unusual premium compared with its own last sessions. */
 export function sayUnusual({ unusual, comparison, headline }: FlowReport): Sentence | null {
   const [first] = unusual;
@@ -351,6 +364,7 @@ const RULES: readonly Rule[] = [
   sayZeroDte,
   sayTrade,
   sayTurn,
+  sayOpened,
   sayGamma,
   sayCallShare,
   sayNoHistory,
