@@ -345,7 +345,7 @@ describe('readers', () => {
     // Of 100 shares each: 100 x 0.01 x 600^2 = 360,000 dollars, then 350 x 0.02 x 606^2 = 2,570,652.
     expect(mail?.text).toContain('Net GEX SPY: +$2.57M (+$2.21M vs Nov 16)');
     expect(mail?.text).toContain('Last price 606.00 (+1.0% vs Nov 16)');
-    expect(mail?.text).toMatch(/Largest of Nov 16: SPY Nov 2\d 600 C opened 250 \(500 traded\)\./);
+    expect(mail?.text).toMatch(/Largest of Nov 16: SPY Nov 20, 2026 600 C opened 250 \(500 traded\)\./);
     const copies = (await listKeys(bench.store)).filter((key) => key.includes(TUESDAY) && key.endsWith('report.json'));
     await bench.store.put(copies[0] ?? '', { bytes: Buffer.from('[{"title": "trades", "report": {}}]') });
     await seal(WEDNESDAY);

@@ -478,6 +478,7 @@ describe('the symbols of the exposure', () => {
       callWallAfter: null,
       putWallAfter: null,
       zeroGammas: [],
+      pains: [],
       strikes: [],
       expirations: [],
       marketStructure: null,

@@ -214,7 +214,7 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
     it('Opened or closed gives the open interest that the contracts have now', async () => {
       if (name !== 'random') return expect(report.opened).toEqual([]);
       const rows = await run('Opened or closed');
-      expect(rows.length).toBeGreaterThan(2);
+      expect(rows.length).toBeGreaterThan(0);
       expect(rows.map((row) => row['open_interest']).toSorted()).toEqual(
         report.opened.map(({ after }) => after).toSorted(),
       );
