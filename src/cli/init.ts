@@ -62,7 +62,9 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const files: NewFile[] = [{ path, text: fillJob(await readShipped(cli, kind), choice) }];
   const hasChain = isFirst && recipients.length > 0;
   if (hasChain) {
-    const text = fillJob(await readShipped(cli, 'chain'), { name: CHAIN_JOB, to, symbols, recipients: [] });
+    // Whatever is watched, the first screen shows the symbol with most premium.
+    const chains = [...new Set(['SPX', ...symbols.map((symbol) => symbol.toUpperCase())])];
+    const text = fillJob(await readShipped(cli, 'chain'), { name: CHAIN_JOB, to, symbols: chains, recipients: [] });
     files.push({ path: chainPath, text });
   }
   // Before anything is written: they must be valid, and not clash with others.

@@ -193,7 +193,7 @@ function listNotes(report: FlowReport): Readonly<Record<string, string>> {
     'zero-gamma':
       'Net GEX of these symbols changes its sign at several prices; elsewhere the nearest to the spot is shown. “After expiration” is without the contracts that expired this day.',
     'gex-by-strike': `The ${NEAR_STRIKES} strikes nearest to the spot. ${describeBasis(exposure.focus)}`,
-    'max-pain': `Max pain is the price at which an expiration’s open interest pays its holders least. Vanna is how many dollars of delta come with one point of volatility, charm with one trading day, calls + and puts − as in GEX. ${describeBasis(exposure.focus, 'It')}`,
+    'max-pain': `Max pain is the price at which an expiration’s open interest pays its holders least. Vanna is how many dollars of delta come with one point of volatility, charm with one trading day, calls + and puts − as in GEX. ${describeBasis(exposure.focus, 'Open interest')}`,
     'gex-by-expiration': `The share of gamma is what rolls off with the expiration. The first ${FIRST_EXPIRATIONS} expirations; later ones have the rest. ${describeBasis(exposure.focus)}`,
     moved:
       `By the difference between bullish and bearish premium. ${describeEarnings(report.earnings, report.drop.date)}`.trim(),

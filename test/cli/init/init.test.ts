@@ -62,7 +62,7 @@ describe('init', () => {
     expect(reports).toHaveLength(1);
     const chain = join(place, 'jobs', 'option-chain.yaml');
     expect(parseJob(chain, await readFile(chain, 'utf8'))).toMatchObject({
-      ...{ source: { api: 'chain', symbols: ['SPY', 'NVDA'] }, drop: { to: 'drops', dataset: 'option-chain' } },
+      ...{ source: { api: 'chain', symbols: ['SPX', 'SPY', 'NVDA'] }, drop: { to: 'drops', dataset: 'option-chain' } },
     });
     expect(JSON.stringify(reports)).toMatch(/desk@example\.com.*risk@example\.com.*"SPY","NVDA"/);
     // The commands that it names, in the directory that it names, with nothing but what it wrote.
