@@ -171,6 +171,8 @@ type NumberKind = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio'
 interface NumberRow extends Change {
   readonly name: string;
   readonly unit: NumberKind;
+  /** Of the latest on the session before; empty if there is nothing to compare with. */
+  readonly change: string;
 }
 
 /**
@@ -186,7 +188,9 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
     [
       ...KEY_NUMBERS.map(({ key, label, unit }) => {
         const name = unit === 'share' ? `${label} of premium` : label;
-        return { name, unit: KIND_OF[unit], ...comparison.changes[key] };
+        const { latest, previous } = comparison.changes[key];
+        const change = formatChange(latest, previous, unit);
+        return { name, unit: KIND_OF[unit], change, ...comparison.changes[key] };
       }),
       ...listOwnNumbers(report),
     ],
@@ -195,6 +199,7 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       field(null, 'unit', 'text'),
       maybe(formatDate(drop.date), 'latest', 'measure'),
       maybe(previousDate === null ? 'Session before' : formatDate(previousDate), 'previous', 'measure'),
+      field('Change', 'change', 'text'),
       maybe(sessions === 0 ? 'Median' : `Median of ${sessions} sessions`, 'median', 'measure'),
       shown(null, 'previous_date', 'date', () => previousDate),
       shown(null, 'sessions_above', 'count', ({ place }) => place?.above ?? null),
@@ -236,11 +241,13 @@ function listOwnNumbers(report: FlowReport): readonly NumberRow[] {
 }
 
 function listLevels(lead: SymbolExposure, comparison: Comparison): readonly NumberRow[] {
-  const of = (level: string, value: number | null, compared?: LevelName) => ({
-    ...ofToday(`${lead.symbol} ${level}`, 'price', value),
-    ...findLevel(comparison, lead.symbol, compared),
-    ...{ name: `${lead.symbol} ${level}`, unit: 'price' as const },
-  });
+  const of = (level: string, value: number | null, compared?: LevelName) => {
+    const row = ofToday(`${lead.symbol} ${level}`, 'price', value);
+    const found = findLevel(comparison, lead.symbol, compared);
+    if (found === undefined) return row;
+    const { previous, median, place } = found;
+    return { ...row, ...{ previous, median, place }, change: formatLevelChange(found) };
+  };
   return [
     of('spot', lead.spot, 'spot'),
     of('zero gamma', lead.zeroGamma, 'zero_gamma'),
@@ -254,5 +261,5 @@ function listLevels(lead: SymbolExposure, comparison: Comparison): readonly Numb
 }
 
 function ofToday(name: string, unit: NumberKind, latest: number | null): NumberRow {
-  return { name, unit, latest, previous: null, median: null, place: null };
+  return { name, unit, latest, previous: null, median: null, place: null, change: '' };
 }

@@ -92,7 +92,7 @@ describe('the attachments of a report', () => {
   test('of a full day, PDF included, are well below the usual limit of a mail', async () => {
     const { attachments } = await build(['pdf', 'csv', 'parquet'], 5_000_000, createHostileReport());
     const total = attachments.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
-    expect(total).toBeLessThan(800_000);
+    expect(total).toBeLessThan(850_000);
   });
 });
 
