@@ -71,7 +71,12 @@ export function buildSampleDay(dataset: string): FlowReport {
         ...{ premium: 6.2e6, bullish: 4e6, bearish: 1e6 },
       },
     ],
-    opened: [],
+    opened: [
+      {
+        ...{ symbol: SYMBOL, contract: `${SYMBOL} 2026-01-16 600 C`, premium: 6.2e6, volume: 5_000 },
+        ...{ before: 4_000, after: 7_500 },
+      },
+    ],
     volatility: [
       {
         symbol: SYMBOL,

@@ -16,7 +16,7 @@ import { type DaemonProcess, startDaemon, waitFor } from '../support/daemon.ts';
 import { makeFolder, REPO, startService } from '../support/flowdrop.ts';
 
 const DOCS = join(REPO, 'docs');
-/** One to report on, one before it, and a mean of five sessions. */
+/** One to report on, one before it, and a median of six sessions. */
 const SESSIONS = ['--generate', '7', '--generate-rows', '150000'];
 const JOBS = ['nightly-trades', 'symbol-minute-flow'];
 /** A million rows are fetched, sealed and reported meanwhile. */
