@@ -1,7 +1,8 @@
 /**
- * Jobs whose SQL is the user's own, against the running service, each drop compared with the trades: single trades, and groups, whose requests are counted beside the fewest possible. A grain with
- * more groups than a page is cut where the source says that pages end, by every split key in turn. Other keys, and what a
- * source refuses, are in `test/export/trades/custom-sql.test.ts`; what is refused of such SQL is in `test/job`.
+ * Jobs whose SQL is the user's own, against the running service, each drop compared with the trades: single trades, and
+ * groups, whose requests are counted beside the fewest possible. A grain with more groups than a page is cut where the source
+ * says that pages end, by every split key in turn. Other keys, and what a source refuses, are in
+ * `test/export/trades/custom-sql.test.ts`; what is refused of such SQL is in `test/job`.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
