@@ -54,6 +54,8 @@ export function nameSessions(comparison: Comparison, date: string) {
     latest: formatNearDay(date, date),
     previous: previousDate === null ? 'Previous' : formatNearDay(previousDate, date),
     median: !hasMedian(comparison) ? 'Median' : `${dates.length}-session median`,
+    // Short, for a column on a phone.
+    medianHead: `Median of ${dates.length}`,
   };
 }
 
@@ -75,7 +77,7 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
 export function describePlace({ place }: Change): string {
   if (place === null) return '';
   const { above, sessions } = place;
-  return above === sessions ? `above all ${sessions}` : `above ${above === 0 ? 'none' : above} of ${sessions}`;
+  return above === sessions ? `above all ${sessions}` : `above ${above} of ${sessions}`;
 }
 
 /** `−$2.95B`, `−1.2%` of a price, `+0.8 pt`; empty if there is nothing to compare with. */
