@@ -18,6 +18,7 @@ import { startProcess } from '../daemon/run-process.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, readValidJobs } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
+import { USUAL_CHAIN } from '../job/report-shape.ts';
 import { parseSmtpUrl } from '../mail/smtp.ts';
 import { sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
@@ -48,7 +49,7 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const { add, force = false, offline = false } = flags;
   const path = join(folder, globals.jobs, `${add ?? flags.name ?? INIT_DEFAULTS.name}.yaml`);
   const isFirst = add === undefined;
-  const chainPath = join(folder, globals.jobs, `${CHAIN_JOB}.yaml`);
+  const chainPath = join(folder, globals.jobs, `${USUAL_CHAIN}.yaml`);
   const settingsPath = join(folder, '.env');
   // Before the questions, so that no one types a key in vain.
   if (!force) await assertAbsent(isFirst ? [path, chainPath, settingsPath] : [path]);
@@ -64,7 +65,7 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   if (hasChain) {
     // Whatever is watched, the first screen shows the symbol with most premium.
     const chains = [...new Set(['SPX', ...symbols.map((symbol) => symbol.toUpperCase())])];
-    const text = fillJob(await readShipped(cli, 'chain'), { name: CHAIN_JOB, to, symbols: chains, recipients: [] });
+    const text = fillJob(await readShipped(cli, 'chain'), { name: USUAL_CHAIN, to, symbols: chains, recipients: [] });
     files.push({ path: chainPath, text });
   }
   // Before anything is written: they must be valid, and not clash with others.
@@ -88,7 +89,7 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
   if (missing.length > 0)
     tell(`The connection was not tested; first put ${missing.join(' and ')} into ${show(settingsPath)}.\n`);
-  const commands = [`plan ${name}`, ...(hasChain ? [`run ${CHAIN_JOB}`] : []), `run ${name}`];
+  const commands = [`plan ${name}`, ...(hasChain ? [`run ${USUAL_CHAIN}`] : []), `run ${name}`];
   const cd = relative(cli.cwd, folder);
   const next = [
     ...(cd === '' ? [] : [`cd ${cd}`]),
@@ -285,9 +286,6 @@ export const SHIPPED_JOBS: Readonly<Record<Kind, string>> = {
 async function readShipped({ openers }: Cli, kind: Kind): Promise<string> {
   return await readFile(join(dirname(openers.shippedJob), SHIPPED_JOBS[kind]), 'utf8');
 }
-
-/** The name, and the dataset, in which a report finds the chains of its date by itself. */
-const CHAIN_JOB = 'option-chain';
 
 const INIT_DEFAULTS = { name: 'nightly-trades', to: 'out/drops', symbols: ['SPY', 'QQQ', 'NVDA'] } as const;
 

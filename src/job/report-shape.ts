@@ -20,7 +20,7 @@ import {
 } from './plain-shape.ts';
 
 /** The dataset of the shipped job. */
-const USUAL_CHAIN = 'option-chain';
+export const USUAL_CHAIN = 'option-chain';
 /** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
 const USUAL_ATTACH_BYTES = 5_000_000;
 /** Hardly any mail server accepts a larger message. */

@@ -91,7 +91,8 @@ export interface LevelChange extends Change {
   readonly unit: Level['unit'];
 }
 
-interface Measured {
+/** Of one session, as its report has them. */
+export interface Measured {
   readonly exposure: Exposure;
   readonly volatility: readonly ExpirationVolatility[];
 }

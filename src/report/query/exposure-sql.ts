@@ -117,15 +117,20 @@ export function selectSeries(chain: string | null, { date, families }: ExposureS
   });
 }
 
+/** What readers rebuild: the symbols with details, and the contracts that the session before may have opened. */
+export interface RebuiltExposure extends ExposureScope {
+  readonly focus: readonly string[];
+  readonly openings: readonly Opening[];
+}
+
 /**
  * The queries for readers. @param with_ how a query begins, with `states`
  * @param tables for FROM clauses: the counted records, the chain and the market-structure drop; null without one
- * @param focus the symbols with details
  */
 export function buildExposureQueries(
   with_: string,
   tables: { readonly counted: string; readonly chain: string | null; readonly structure: string | null },
-  scope: ExposureScope & { readonly focus: readonly string[]; readonly openings: readonly Opening[] },
+  scope: RebuiltExposure,
 ): readonly (readonly [table: string, sql: string])[] {
   const { counted, chain, structure } = tables;
   const state = `${with_},\n${buildSpots(counted)},\nseries AS (\n${selectSeries(chain, scope)}\n),\n`;
@@ -135,9 +140,7 @@ export function buildExposureQueries(
   const isShown = `symbol IN (${symbols.join(', ')})`;
   return [
     ['GEX by symbol', `${state}${fillSql('ranked', { date: scope.date })}\nSELECT * FROM ranked ORDER BY place`],
-    ...(scope.openings.length === 0
-      ? []
-      : [['Opened or closed', `${state.replace(/,\n$/, '\n')}${selectOpened(scope.openings)}`] as const]),
+    ...(scope.openings.length === 0 ? [] : [['Opened or closed', `${state}${selectOpened(scope.openings)}`] as const]),
     ...files.map((file) => [DETAILS[file], `${state}${selectDetails(file, isShown, scope, structure ?? '')}`] as const),
   ];
 }

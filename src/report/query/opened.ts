@@ -49,7 +49,7 @@ export async function queryOpened(
 ): Promise<readonly OpenedContract[]> {
   if (openings.length === 0) return [];
   const rows = await source.known<Omit<Opening, 'right'> & { readonly putCall: string; readonly openInterest: number }>(
-    `SELECT symbol, toString(expiration_date) AS expiration_date, strike, put_call, open_interest FROM (${selectOpened(openings)})`,
+    `SELECT symbol, toString(expiration_date) AS expiration_date, strike, put_call, open_interest FROM (WITH ${selectOpened(openings)})`,
   );
   return openings.flatMap(({ symbol, contract, premium, volume, before, ...parts }) => {
     const row = rows.find(

@@ -8,7 +8,7 @@
 import { type Families, writeFamily } from '../../api-contract/family.ts';
 import { parquetFile } from '../../engine/literal.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
-import { compare, compareLevels, type SessionLevels } from '../changes.ts';
+import { compare, compareLevels, type Measured, type SessionLevels } from '../changes.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Comparison, ContractFlow } from '../model.ts';
 import { COMPARED_SQL, readKeyNumbers, SUMMARY_COLUMNS, sumWhere } from '../number-values.ts';
@@ -137,7 +137,7 @@ export function buildComparison(
   volumeAboveOpenInterest: Amount,
   { sessions, numbers }: History,
   known: readonly string[],
-  measured: Parameters<typeof compareLevels>[0],
+  measured: Measured,
 ): Comparison {
   const [previous] = sessions;
   const dates = sessions.map(({ date }) => date);

@@ -17,7 +17,7 @@ import {
   writeColumns,
 } from '../records.ts';
 import { selectUnknown } from './exclusions.ts';
-import { buildExposureQueries, nameChain } from './exposure-sql.ts';
+import { buildExposureQueries, nameChain, type RebuiltExposure } from './exposure-sql.ts';
 import { nameFamilies, type PastSession, selectSessions, selectSymbolHistory } from './past-sessions.ts';
 import { buildStates, selectContracts } from './series-state.ts';
 import { fillSql } from './sql.ts';
@@ -40,7 +40,7 @@ interface Rebuilt {
   /** The same of the market-structure drop. */
   readonly structure: string | null;
   /** Null if the report has no exposure. */
-  readonly exposure: Parameters<typeof buildExposureQueries>[2] | null;
+  readonly exposure: RebuiltExposure | null;
   /** The sessions that the day is compared with, newest first. */
   readonly past: readonly Pick<PastSession, 'date' | 'share'>[];
   readonly hasEarnings: boolean;
