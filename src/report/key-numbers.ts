@@ -73,6 +73,11 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
   ];
 }
 
+/** In the number's own unit. */
+export function readChange({ latest, previous }: Change): number | null {
+  return latest === null || previous === null ? null : latest - previous;
+}
+
 /** Of all that come before the date: `above 17 of 20`, `above all 20`; empty if it cannot be said. */
 export function describePlace({ place }: Change): string {
   if (place === null) return '';
@@ -173,8 +178,6 @@ type NumberKind = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio'
 interface NumberRow extends Change {
   readonly name: string;
   readonly unit: NumberKind;
-  /** Of the latest on the session before; empty if there is nothing to compare with. */
-  readonly change: string;
 }
 
 /**
@@ -190,9 +193,7 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
     [
       ...KEY_NUMBERS.map(({ key, label, unit }) => {
         const name = unit === 'share' ? `${label} of premium` : label;
-        const { latest, previous } = comparison.changes[key];
-        const change = formatChange(latest, previous, unit);
-        return { name, unit: KIND_OF[unit], change, ...comparison.changes[key] };
+        return { name, unit: KIND_OF[unit], ...comparison.changes[key] };
       }),
       ...listOwnNumbers(report),
     ],
@@ -201,7 +202,7 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       field(null, 'unit', 'text'),
       maybe(formatDate(drop.date), 'latest', 'measure'),
       maybe(previousDate === null ? 'Session before' : formatDate(previousDate), 'previous', 'measure'),
-      field('Change', 'change', 'text'),
+      shown('Change', 'change', 'change', readChange),
       maybe(sessions === 0 ? 'Median' : `Median of ${sessions} sessions`, 'median', 'measure'),
       shown(null, 'previous_date', 'date', () => previousDate),
       shown(null, 'sessions_above', 'count', ({ place }) => place?.above ?? null),
@@ -248,7 +249,7 @@ function listLevels(lead: SymbolExposure, comparison: Comparison): readonly Numb
     const found = findLevel(comparison, lead.symbol, compared);
     if (found === undefined) return row;
     const { previous, median, place } = found;
-    return { ...row, ...{ previous, median, place }, change: formatLevelChange(found) };
+    return { ...row, previous, median, place };
   };
   return [
     of('spot', lead.spot, 'spot'),
@@ -263,5 +264,5 @@ function listLevels(lead: SymbolExposure, comparison: Comparison): readonly Numb
 }
 
 function ofToday(name: string, unit: NumberKind, latest: number | null): NumberRow {
-  return { name, unit, latest, previous: null, median: null, place: null, change: '' };
+  return { name, unit, latest, previous: null, median: null, place: null };
 }

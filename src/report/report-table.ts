@@ -4,7 +4,7 @@
  */
 import { nameCode } from '../api-contract/record-type.ts';
 import { formatDate } from '../core/date-text.ts';
-import { formatCount, formatDecimal, formatDollars, formatPercent } from '../core/units.ts';
+import { formatCount, formatDecimal, formatDollars, formatPercent, MINUS } from '../core/units.ts';
 import type { Unit } from './numbers.ts';
 import { cleanLabel, NONE, nameBucket, nameContract } from './text/label.ts';
 
@@ -13,7 +13,7 @@ export type Cell = string | number | boolean | null;
 /**
  * The kind of a column's values. `code`: one of `record-type.ts`, for people by its name; `contract`: as `formatContract` writes it;
  * `date`: `YYYY-MM-DD`; `count`: a whole number; `price`: dollars per share, also for a
- * strike; `fraction`: a part of one; `points`: a difference of fractions; `bucket`: a part of the day; `measure`: a number whose unit is in the row's cell `unit`.
+ * strike; `fraction`: a part of one; `points`: a difference of fractions; `bucket`: a part of the day; `measure`: a number whose unit is in the row's cell `unit`; `change`: a difference of two of these.
  */
 export type ColumnKind =
   | 'text'
@@ -28,7 +28,8 @@ export type ColumnKind =
   | 'points'
   | 'ratio'
   | 'flag'
-  | 'measure';
+  | 'measure'
+  | 'change';
 
 /** The column kind of each unit. */
 export const KIND_OF = {
@@ -164,11 +165,17 @@ function writeText(text: string, kind: ColumnKind): string {
   return kind === 'date' ? formatDate(text) : text;
 }
 
-/** @param unit for a `measure`: the kind used to format its number */
+/** @param unit for a `measure` and a `change`: the kind used to format the number */
 function formatCell(cell: Cell, kind: ColumnKind, unit: Cell): string {
   if (cell === null) return NONE;
   if (typeof cell === 'string') return cleanLabel(writeText(cell, kind));
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
+  if (kind === 'change') {
+    const text = formatCell(cell, 'measure', unit === 'fraction' ? 'points' : unit);
+    // What is printed as zero has no sign.
+    if (!/[1-9]/.test(text)) return text.replace(MINUS, '');
+    return cell > 0 ? `+${text}` : text;
+  }
   const shape = kind === 'measure' ? unit : kind;
   if (shape === 'dollars') return formatDollars(cell);
   if (shape === 'fraction') return formatPercent(cell);

@@ -16,7 +16,7 @@ import {
   VOLATILITY_COLUMNS,
   type ZeroGamma,
 } from './exposure-model.ts';
-import { buildKeyNumberTable, describePlace, formatLevelChange } from './key-numbers.ts';
+import { buildKeyNumberTable, readChange } from './key-numbers.ts';
 import {
   BIG_TRADE_COLUMNS,
   CONTRACT_COLUMNS,
@@ -161,11 +161,10 @@ const CHANGE_COLUMNS: readonly ColumnReader<LevelChange>[] = [
   field(null, 'unit', 'text'),
   maybe('Latest', 'latest', 'measure'),
   maybe('Session before', 'previous', 'measure'),
-  shown('Change', 'change', 'text', formatLevelChange),
+  shown('Change', 'change', 'change', readChange),
   maybe('Median', 'median', 'measure'),
-  shown('Among those before', 'place', 'text', describePlace),
-  shown(null, 'sessions_above', 'count', ({ place }) => place?.above ?? null),
-  shown(null, 'sessions', 'count', ({ place }) => place?.sessions ?? null),
+  shown('Above', 'sessions_above', 'count', ({ place }) => place?.above ?? null),
+  shown('Of sessions', 'sessions', 'count', ({ place }) => place?.sessions ?? null),
 ];
 
 /** Of symbols with details only. */

@@ -58,7 +58,7 @@ describe('a parquet attachment', () => {
       { column_name: 'unit', column_type: 'VARCHAR' },
       { column_name: 'latest', column_type: 'DOUBLE' },
       { column_name: 'previous', column_type: 'DOUBLE' },
-      { column_name: 'change', column_type: 'VARCHAR' },
+      { column_name: 'change', column_type: 'DOUBLE' },
       { column_name: 'median', column_type: 'DOUBLE' },
       { column_name: 'previous_date', column_type: 'DATE' },
       { column_name: 'sessions_above', column_type: 'BIGINT' },

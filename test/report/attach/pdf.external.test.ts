@@ -61,7 +61,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       "FROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC",
     ])
       expect(text).toContain(expected);
-    expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\+12% +\$1\.17B/);
+    expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\+\$136M +\$1\.17B/);
     expect(text).toMatch(/0DTE share of premium +38\.2% +38\.2% +0\.0 pt +38\.2%/);
     expect(text).toMatch(
       /15:59:59 +SPY Nov 20, 2026 600 C +5,000 +12\.35 +\$6\.17M +Ask +Bullish +– +12,000 +– +1 +Sweep/,
