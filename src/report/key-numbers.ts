@@ -34,7 +34,7 @@ export function buildChangeRows(comparison: Comparison) {
       median: formatReading(median, unit),
       onPrevious: formatChange(latest, previous, unit),
       onMedian: formatChange(latest, median, unit),
-      place: describePlace(comparison.changes[key]),
+      place: sayPlace(comparison.changes[key]),
     };
   });
 }
@@ -79,7 +79,7 @@ export function readChange({ latest, previous }: Change): number | null {
 }
 
 /** Of all that come before the date: `above 17 of 20`, `above all 20`; empty if it cannot be said. */
-export function describePlace({ place }: Change): string {
+function sayPlace({ place }: Change): string {
   if (place === null) return '';
   const { above, sessions } = place;
   return above === sessions ? `above all ${sessions}` : `above ${above} of ${sessions}`;
