@@ -194,12 +194,14 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
   },
   status: {
     group: 'daily',
-    summary: 'show what is sealed, what is missing and when it expires, and the current, last and next runs',
+    summary:
+      'show what is sealed, what is missing and when it expires, the current, last and next runs, and who makes the next',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     options: {
       all: flag('every date; default: the last eight weeks, older dates in one line'),
       list: flag('a table of all dates instead of the calendar'),
     },
+    notes: 'Exit code 3: a date that can still be fetched needs you.',
     examples: [
       ['flowdrop status', 'all jobs of the folder; more than five have one line each'],
       ['flowdrop status nightly-trades', 'one job'],

@@ -12,6 +12,7 @@ import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
+import { startHeartbeat } from '../state/heartbeat.ts';
 import { assertStateFolder, keptJobsOf } from '../state/job-state.ts';
 import { createRunIndex, RunHistory } from '../state/run-history.ts';
 import { assertShareable, type Cli, type CliContext } from './context.ts';
@@ -89,10 +90,16 @@ export async function start(cli: Cli) {
     const shared = { log, clock, stateDir, calendar, commands, daemon };
     const web = settings && (await startWeb({ ...settings, ...shared }));
     signal.addEventListener('abort', () => void web?.close(), { once: true });
+    const endHeartbeat = await startHeartbeat(stateDir, clock, () => {
+      const { beatAtMs, jobs } = daemon.view();
+      const scheduled = jobs.filter(({ schedule }) => schedule !== null);
+      return { url: web?.url ?? null, lookedAtMs: beatAtMs, jobs: scheduled.map(({ name }) => name) };
+    });
     try {
       await daemon.run(signal);
     } finally {
       await web?.close();
+      await endHeartbeat();
     }
   } finally {
     await coordinator?.close();

@@ -5,6 +5,7 @@
 import { readOwedEvents } from '../../alert/outbox.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
+import { toInstantOrNull } from '../../daemon/shapes.ts';
 import { createTicks } from '../../daemon/ticks.ts';
 import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
@@ -15,13 +16,17 @@ import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, lookbackOf } from '../../plan/dates.ts';
 import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
+import { readHeartbeat } from '../../state/heartbeat.ts';
 import { limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { withLedger } from '../context.ts';
+import { type DueFacts, findLastDue, findRunner, listAttention } from './due.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
+/** Those since the last two due times, and some by hand. */
+const RECENT_RUNS = 20;
 
 type StatusOpeners = Pick<
   Openers,
@@ -39,9 +44,12 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   const nowMs = openers.clock.now();
   const lookback = lookbackOf(job, nowMs + (await readClockOffset(openers, job, nowMs)), calendar);
   const known = await state.known.read();
-  const { results, ...runs } = await new RunHistory(openers.stateDir, job.name).recall();
+  const history = new RunHistory(openers.stateDir, job.name);
+  const { results, ...runs } = await history.recall();
   const { schedule } = job;
-  const nextMs = schedule ? createTicks(schedule).next(nowMs) : Number.POSITIVE_INFINITY;
+  const ticks = schedule && createTicks(schedule);
+  const heartbeat = await readHeartbeat(openers.stateDir, nowMs);
+  const due: DueFacts = { job, ticks, heartbeat, runs: await history.list(RECENT_RUNS), calendar, nowMs };
   const readStore = async (ledger: Ledger) => {
     const { store } = ledger;
     const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
@@ -79,6 +87,7 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
     return { store, dates, reports: [], owed_events: null, fault: describeError(error), conditionFault: undefined };
   });
   const { conditionFault, dates, ...found } = reading;
+  const runner = findRunner(due);
   const document: JobStatus = {
     job: job.name,
     dataset: job.drop.dataset,
@@ -87,11 +96,14 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
       return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
     }),
     ...runs,
-    next_run: Number.isFinite(nextMs) ? new Date(nextMs).toISOString() : null,
+    next_run: toInstantOrNull(ticks?.next(nowMs)),
+    last_due: toInstantOrNull(findLastDue(due, nowMs)),
+    runner,
+    attention: listAttention(due, { ...runs, dates, runner }),
     staged: describeStaging(await state.staging.read(), dates),
   };
   /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */
-  return { document, timezone: schedule?.timezone, calendar, nowMs, conditionFault };
+  return { document, timezone: schedule?.timezone, heartbeat, calendar, nowMs, conditionFault };
 }
 
 /**

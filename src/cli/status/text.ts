@@ -6,8 +6,8 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { isSession, nameHalfDay } from '../../calendar/session.ts';
-import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
-import { formatInstant, formatSpan } from '../../core/date-text.ts';
+import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-clock.ts';
+import { formatInstant, formatNearDay, formatSpan } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { CONDITIONS, type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
@@ -33,8 +33,8 @@ export type StatusView = Awaited<ReturnType<typeof readStatus>> & {
 };
 
 export function describeStatus(view: StatusView): string {
-  const { document, timezone, nowMs, style } = view;
-  const { job, staged, last_run: last, last_backfill: backfill, next_run: next } = document;
+  const { document, nowMs, style } = view;
+  const { job, staged, last_run: last, last_backfill: backfill } = document;
   const lines = [
     `${style.bold(job)}: ${document.store}/${document.dataset}`,
     ...describeRunning(view),
@@ -43,9 +43,8 @@ export function describeStatus(view: StatusView): string {
     last === null ? 'last run never' : describeEnd('last run', last, view),
     last !== null && last.outcome !== 'done' && `last success ${ago(document.last_success, nowMs) ?? 'none on record'}`,
     backfill !== null && describeEnd('last backfill', backfill, view),
-    next === null || timezone === undefined
-      ? 'next run by hand'
-      : `next run in ${formatSpan(Date.parse(next) - nowMs)} (${formatInstant(next, timezone, nowMs)})`,
+    describeNext(view),
+    ...document.attention.map((what) => `${style.red('needs you')}: ${what}`),
     ...describeOwed(view),
     // A backfill covers its own dates only.
     last === null && backfill !== null && `Earlier dates were not requested yet: see \`flowdrop plan ${job}\`.`,
@@ -54,6 +53,25 @@ export function describeStatus(view: StatusView): string {
     ...describeDates(view),
   ];
   return `${lines.filter((line) => line !== false).join('\n')}\n`;
+}
+
+/** A schedule alone runs nothing: without somebody who does, it is said what to type. */
+function describeNext({ document, timezone, heartbeat, nowMs }: StatusView): string {
+  const { job, next_run: next, last_due: due, last_run: last, runner } = document;
+  if (next === null || timezone === undefined) return 'next run by hand';
+  const at = formatInstant(next, timezone, nowMs);
+  const span = formatSpan(Date.parse(next) - nowMs);
+  if (runner === 'daemon') return `next run in ${span} (${at})`;
+  if (runner === 'timer') return `next run due in ${span} (${at}), by the timer that made the last ones`;
+  const start = last && formatWallDate(Date.parse(last.started_at));
+  const isMissed = start === null || (due !== null && (last?.started_at ?? '') < due);
+  const since = isMissed
+    ? ` and no run ${start === null ? 'yet' : `since ${formatNearDay(start, formatWallDate(nowMs))}`}`
+    : '';
+  const who = heartbeat?.jobs.includes(job)
+    ? `the daemon (process ${heartbeat.process.pid}) hangs since ${formatInstant(heartbeat.looked_at, timezone, nowMs)}`
+    : `no daemon${since}`;
+  return `next run due ${at}; ${who}: \`flowdrop start\` makes it, or a timer that types \`flowdrop run ${job}\``;
 }
 
 function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
@@ -308,6 +326,7 @@ function describeNotes(view: StatusView): readonly string[] {
   };
   return [
     ...describeRunning(view),
+    ...document.attention.map((what) => `${style.red('needs you')}: ${what}`),
     ...describeOwed(view).slice(0, 1),
     ...sumUp(style.yellow('degraded'), (date) => (date.damage === null ? whyDegraded(date) : null)),
     // Of two weeks: an old doubt is no news.

@@ -30,7 +30,8 @@ async function makeWorker(reports = '') {
   const status = async () => (await type(['status', job])).stdout;
   const readDocument = async () => {
     const { code, stdout, stderr } = await type(['--json', 'status', job]);
-    expect(code, stderr).toBe(0);
+    // 3: by now there are later sessions, which nobody fetches.
+    expect([0, 3], stderr).toContain(code);
     return (JSON.parse(stdout) as readonly JobStatus[])[0];
   };
   return { cwd, job, type, status, readDocument };
@@ -153,7 +154,7 @@ it('a backfill is told beside the last run, and that earlier dates were not aske
   expect(backfill.code, backfill.stderr).toBe(0);
   const after = await status();
   expect(after).toMatch(
-    /last run never\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n.*not requested yet.*`flowdrop plan nightly`/,
+    /last run never\nlast backfill \d+ s ago \([^)]+ ET\): done, .*\nnext run by hand\n(?:needs you.*\n)?.*not requested yet.*`flowdrop plan nightly`/,
   );
   expect(after).not.toContain('2026-11-19');
   expect((await type(['run', job])).code).toBe(0);
@@ -187,7 +188,7 @@ it('more than five jobs have one line each; --all and --list show their dates', 
   for (const name of ['a', 'b', 'c', 'd', 'e', 'nightly']) await writeJob(jobs, { name, to: `drops-${name}` });
   expect((await flowdrop(['run', 'nightly'], { cwd, env: service.env })).code).toBe(0);
   const { code, stdout, stderr } = await flowdrop(['status'], { cwd, env: service.env });
-  expect(code, stderr).toBe(0);
+  expect([0, 3], stderr).toContain(code);
   expect(stdout).toMatch(/^job +newest drop +to fetch +expires +lost +last run\n/);
   expect(stdout).toMatch(/\na {8}none +never\n/);
   expect(stdout).toMatch(/\nnightly {2}2026-11-20 .* done, \d+ s ago\n/);
