@@ -97,7 +97,7 @@ const CAUSES = {
     tell: ({ job, said }) => ({
       title: 'A run ended without a result',
       what: `${said || 'How it ended is unknown.'} Fetched rows are staged, and sealed dates stay sealed.`,
-      next: `Check its log, and the memory and the disk of its machine. To continue: \`flowdrop run ${job}\``,
+      next: `Check its log (\`flowdrop runs ${job} last\`), and the memory and the disk of its machine. To continue: \`flowdrop run ${job}\``,
     }),
     judge: (_, { result }) => recoveredIf(result !== undefined),
   },

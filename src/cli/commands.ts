@@ -209,16 +209,17 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
   },
   runs: {
     group: 'daily',
-    summary: 'list the runs of this machine, scheduled and manual, with outcome, requests and rows',
-    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
+    summary:
+      'list the runs of this machine, scheduled and manual; or show one: why it failed, what next, its dates, the end of its log',
+    argument: { syntax: '[job run...]', text: '`JOB` (default: all), or `JOB RUN`: its id, or `last`' },
     options: {
-      limit: number('count', 'how many, newest first (default: 20)'),
+      limit: number('count', 'how many, newest first; of one run: lines of its log (default: 20)'),
       stages: flag('also list runs that only staged the running session'),
     },
     examples: [
       ['flowdrop runs', 'the last 20 of all jobs'],
       ['flowdrop runs nightly-trades --limit 100', 'more of one job'],
-      ["flowdrop --json runs nightly-trades | jq '.[0].error'", 'why the last one failed'],
+      ['flowdrop runs nightly-trades last', 'why the last one failed, and its log'],
     ],
   },
   start: {

@@ -12,7 +12,7 @@ import { countOf, formatCount, formatDuration, listFirst } from '../../core/unit
 import { CONDITIONS, type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import { type DateStatus, describeAccepted, describeThrough } from '../../state/documents.ts';
-import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
+import { endOf, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../../state/run-record.ts';
 import { cutText, escapeText, formatTable, right, type Style } from '../terminal/text.ts';
 import type { readStatus } from './read.ts';
 
@@ -130,7 +130,9 @@ function describeEnd(what: string, run: RunRecord, { nowMs, style, width = Numbe
     dates.length === 0
       ? 'nothing to seal'
       : `sealed ${sealed.dates} of ${countOf(dates.length, 'date')}, ${countOf(sealed.rows, 'row')}`;
-  return `${what} ${ago(endOf(run), nowMs)}: ${word}, ${came}, ${countOf(requests, 'request')} in ${took}`;
+  const why = outcome === 'done' ? null : whyFailed(run);
+  const line = `${what} ${ago(endOf(run), nowMs)}: ${word}, ${came}, ${countOf(requests, 'request')} in ${took}`;
+  return cutText(why ? `${line}: ${escapeText(`${why.code}: ${why.message}`)}` : line, width);
 }
 
 function ago<At extends string | null>(at: At, nowMs: number) {
@@ -234,7 +236,7 @@ type ReasonOf = (date: DateStatus) => string | false | null | undefined;
 
 const whyDegraded: ReasonOf = ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : null);
 const whyUnusual: ReasonOf = ({ doubts }) => doubts?.join('; ');
-const whyFailed: ReasonOf = ({ failed }) => failed && `${failed.code}: ${failed.message}`;
+const whyUnsealed: ReasonOf = ({ failed }) => failed && `${failed.code}: ${failed.message}`;
 const whyDamaged: ReasonOf = ({ damage }) => damage;
 const whyDifferent: ReasonOf = ({ audit }) => (audit?.result === 'differs' ? audit.reason : null);
 const whyNull: ReasonOf = ({ nulls = {} }) =>
@@ -278,7 +280,7 @@ function describeGaps(view: StatusView): readonly string[] {
   const names = lost.map(({ date, condition }) => `${date} ${condition}`);
   const paragraphs = [
     gaps.length === 0 ? [] : [table],
-    list(whyFailed, ', ', `${style.red('failed')}: `),
+    list(whyUnsealed, ', ', `${style.red('failed')}: `),
     lost.length === 0 ? [] : [`${style.red('lost')}: ${listFirst(names.reverse(), NAMED_DATES)}`],
     list(({ condition, accepted }) => accepted && `${condition}, ${describeAccepted(accepted)}`, ' '),
     list(whyDamaged, ', ', `${style.red('damaged')}: `),
@@ -331,7 +333,7 @@ function describeNotes(view: StatusView): readonly string[] {
     ...sumUp(style.yellow('degraded'), (date) => (date.damage === null ? whyDegraded(date) : null)),
     // Of two weeks: an old doubt is no news.
     ...sumUp(style.yellow('unusual'), whyUnusual, document.dates.slice(-10)),
-    ...sumUp(style.red('failed'), whyFailed),
+    ...sumUp(style.red('failed'), whyUnsealed),
     ...sumUp(style.red('damaged'), whyDamaged),
   ];
 }

@@ -112,10 +112,22 @@ describe('the end of the last run', () => {
     expect((await type(['status', job, '--list'])).stdout).toMatch(/2026-11-19 +pending +Dec 4, 09:30 ET/);
     expect((await type(['run', job])).code).toBe(1);
     expect(await status()).toMatch(
-      /\nlast run \d+ s ago \([^)]+ ET\): failed, sealed 0 of 2 dates, .*\nlast success none on record\n/,
+      /\nlast run \d+ s ago \([^)]+ ET\): failed, sealed 0 of 2 dates, .*: CHECK_FAILED: .*min-rows.*\nlast success none on record\n/,
     );
     expect(await status()).toMatch(/\nfailed: 2026-11-\d\d, CHECK_FAILED: .*min-rows/);
     expect((await type(['runs', job])).stdout).toContain('failed: CHECK_FAILED');
+    const shown = (await type(['runs', job, 'last'])).stdout;
+    expect(shown).toMatch(/^Run \S+ of nightly: failed\n`flowdrop run nightly` \(hand\), .* ET, took /);
+    expect(shown).toMatch(/\nCHECK_FAILED: .*min-rows.*\n(.*\n)*Next: `flowdrop run nightly`\n/);
+    expect(shown).toMatch(/\n2026-11-19 +failed: CHECK_FAILED +\d+ +\d+\n/);
+    expect(shown).toMatch(/\nThe end of .*\.log:\n(.*\n)*[\d:]{8} error .*min-rows/);
+    const { id, log } = JSON.parse((await type(['--json', 'runs', job, 'last', '--limit', '2'])).stdout);
+    expect(log).toHaveLength(2);
+    expect((await type(['runs', job, id])).stdout).toBe(shown);
+    expect(await type(['runs', job, 'nowhere'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('RUN_UNKNOWN: nightly has no run "nowhere" on record'),
+    });
     expect(await readDocument()).toMatchObject({ last_run: { outcome: 'failed', error: null } });
     // A session that the source has no rows of.
     expect((await type(['backfill', job, '--from', '2026-11-18', '--to', '2026-11-18'])).code).toBe(3);
