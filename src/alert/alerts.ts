@@ -60,8 +60,7 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     }
   };
   const webhook = job.alerts.webhook ? await attempt('webhook', () => env.openWebhook('alert')) : undefined;
-  const targets = [...new Set(job.alerts.to.map((address) => address.toLowerCase()))];
-  if (webhook) targets.push(WEBHOOK_TARGET);
+  const targets = listTargets(job, webhook !== undefined);
   if (targets.length === 0) return { sent, unsent, unread, isWhole };
   const calendar = await attempt('calendar', () => env.readCalendar());
   const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
@@ -125,6 +124,12 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     await attempt('store', async () => await store?.close());
   }
   return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
+}
+
+/** Who gets the alerts of a job. @param hasWebhook whether there is an address to post them to */
+export function listTargets({ alerts }: Job, hasWebhook: boolean): readonly string[] {
+  const addresses = new Set(alerts.to.map((address) => address.toLowerCase()));
+  return alerts.webhook && hasWebhook ? [...addresses, WEBHOOK_TARGET] : [...addresses];
 }
 
 /** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */

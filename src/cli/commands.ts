@@ -222,6 +222,15 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
       ['flowdrop runs nightly-trades last', 'why the last one failed, and its log'],
     ],
   },
+  alerts: {
+    group: 'daily',
+    summary: 'list the open alerts: what happened, what to type, since when, and who was told',
+    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
+    examples: [
+      ['flowdrop alerts', 'of all jobs of the folder'],
+      ['flowdrop --json alerts nightly-trades', 'of one job, for a script'],
+    ],
+  },
   start: {
     group: 'daily',
     summary: 'run every scheduled job when it is due, each in its own process, until SIGTERM',
