@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import type { HttpListener } from '../core/http-listener.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { createFilesReader } from '../daemon/job-files.ts';
 import { createCommands, startRunProcess } from '../daemon/run-process.ts';
@@ -31,6 +32,8 @@ export async function start(cli: Cli) {
   setFlagsFromString(SMALL_NEW_SPACE);
   const log = await openers.openLog({ isService: true });
   let running: Daemon | undefined;
+  let web: HttpListener | undefined;
+  let endHeartbeat: (() => Promise<void>) | undefined;
   // Set first: a SIGHUP before the jobs are read must not end the process.
   cli.onHangup(() => void running?.reload());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
@@ -38,6 +41,12 @@ export async function start(cli: Cli) {
   const coordinator = await openCoordinator(openers, id, (job) => running?.storeOf(job) ?? '');
   try {
     await assertStateFolder(stateDir);
+    // Before anything is announced: a second daemon would start every run twice.
+    endHeartbeat = await startHeartbeat(stateDir, clock, () => {
+      const { beatAtMs = clock.now(), jobs = [] } = running?.view() ?? {};
+      const scheduled = jobs.filter(({ schedule }) => schedule !== null);
+      return { url: web?.url ?? null, lookedAtMs: beatAtMs, jobs: scheduled.map(({ name }) => name) };
+    });
     const calendar = await openers.readCalendar();
     const historyDays = openers.readSetting('FLOWDROP_RUN_HISTORY_DAYS');
     const commandOf = (args: readonly string[]) => ({
@@ -88,20 +97,15 @@ export async function start(cli: Cli) {
     });
     running = daemon;
     const shared = { log, clock, stateDir, calendar, commands, daemon };
-    const web = settings && (await startWeb({ ...settings, ...shared }));
+    web = settings && (await startWeb({ ...settings, ...shared }));
     signal.addEventListener('abort', () => void web?.close(), { once: true });
-    const endHeartbeat = await startHeartbeat(stateDir, clock, () => {
-      const { beatAtMs, jobs } = daemon.view();
-      const scheduled = jobs.filter(({ schedule }) => schedule !== null);
-      return { url: web?.url ?? null, lookedAtMs: beatAtMs, jobs: scheduled.map(({ name }) => name) };
-    });
     try {
       await daemon.run(signal);
     } finally {
       await web?.close();
-      await endHeartbeat();
     }
   } finally {
+    await endHeartbeat?.();
     await coordinator?.close();
   }
   return undefined;

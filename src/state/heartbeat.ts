@@ -1,12 +1,14 @@
 /**
  * The sign of life of the daemon, in its state folder: a schedule alone runs nothing, so whoever shows what is due asks
  * here whether somebody is there to run it. Written every few seconds with the last look of the daemon's loop, removed at
- * its end. Invariant: one of a killed or hanging daemon counts for nobody.
+ * its end. Invariants: a state folder has one daemon, as it would start every run twice; one that was killed counts for
+ * nobody.
  */
 import { hostname } from 'node:os';
 import { pid } from 'node:process';
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
+import { Fault } from '../core/errors.ts';
 import { isSameProcess, readProcessStart } from '../core/liveness.ts';
 import { heartbeatOf, StateFile } from './job-state.ts';
 
@@ -59,12 +61,17 @@ export function isLooking({ looked_at: at }: Heartbeat, nowMs: number): boolean 
 /** What a daemon says of itself at each beat. */
 type Sign = Readonly<Pick<Heartbeat, 'url' | 'jobs'> & { readonly lookedAtMs: number }>;
 
-/** Beats until it is ended. A full disk costs a beat, not the daemon. @returns what ends it, and removes the file */
+/**
+ * Beats until it is ended. A full disk costs a beat, not the daemon.
+ * @returns what ends it, and removes the file @throws Fault `DAEMON_ACTIVE`
+ */
 export async function startHeartbeat(
   stateDir: string,
   clock: Clock,
   readSign: () => Sign,
 ): Promise<() => Promise<void>> {
+  const living = await readHeartbeat(stateDir, clock.now());
+  if (living) throw refuseSecond(stateDir, living);
   const file = openHeartbeat(stateDir);
   const process = { pid, started: await readProcessStart(pid) };
   const ending = new AbortController();
@@ -92,4 +99,12 @@ export async function startHeartbeat(
     await beating;
     await file.remove().catch(() => undefined);
   };
+}
+
+function refuseSecond(stateDir: string, { url, host, process }: Heartbeat): Fault {
+  const where = `${url ?? 'without a status page'} (process ${process.pid} on ${host})`;
+  return new Fault('DAEMON_ACTIVE', `a daemon already runs in the state folder ${stateDir}: ${where}`, {
+    kind: 'active',
+    hint: 'Use that one, or stop it first: kill -HUP makes it read changed job files. A second daemon needs its own FLOWDROP_STATE_DIR. If it died on another machine, try again in a minute.',
+  });
 }

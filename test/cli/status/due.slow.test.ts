@@ -1,4 +1,4 @@
-/** Who makes the next run, as `flowdrop status` says it: a daemon, a timer, or nobody; and the exit code where dates need somebody. */
+/** Who makes the next run, as `flowdrop status` says it, the exit code where dates need somebody, and that one folder has one daemon. */
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { parseSecond, parseWallClock } from '../../../src/calendar/wall-clock.ts';
@@ -40,6 +40,9 @@ it('a schedule is a promise of nobody until a daemon or a timer keeps it', async
   const daemon = await startDaemon(cwd, { ...env, FLOWDROP_API_URL: 'http://127.0.0.1:9' });
   await daemon.until(1, 'finished');
   expect(await type('status', 0)).toContain('\nnext run in 22 h (Nov 26, 16:31 ET)\n');
+  const second = await flowdrop(['--jobs', '.', 'start'], { cwd, env, code: 4 });
+  expect(second.stderr).toMatch(/^flowdrop: DAEMON_ACTIVE: a daemon already runs in the state folder /);
+  expect(second.stderr).toContain(`${daemon.url} (process ${daemon.pid} on `);
   await daemon.kill();
   expect(await type('status', 3)).toContain(`; no daemon: ${doIt}needs you: 3 dates to fetch`);
   const history = new RunHistory(join(cwd, '.flowdrop'), 'nightly');
