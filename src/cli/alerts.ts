@@ -16,9 +16,8 @@ import { type Call, type Cli, withLedger } from './context.ts';
 import { escapeText } from './terminal/text.ts';
 
 export async function alerts({ openers, globals, print }: Cli, { argument }: Call<'alerts'>) {
-  const files = argument === undefined ? await listJobFiles(globals.jobs) : [argument];
   const documents: JobAlerts[] = [];
-  for (const file of files) {
+  for (const file of argument === undefined ? await listJobFiles(globals.jobs) : [argument]) {
     // An invalid file is itself a cause for an alert, and mostly still says whose.
     const job = await readJob(file, globals.jobs).catch(async (error: unknown) => {
       const addressee = isFault(error) ? await readJobAddressee(file, globals.jobs) : undefined;
@@ -27,16 +26,13 @@ export async function alerts({ openers, globals, print }: Cli, { argument }: Cal
     });
     if (job) documents.push(await readAlerts(openers, job));
   }
-  const unread = documents.flatMap(({ job, fault }) =>
-    fault === null ? [] : [`${job}: the store could not be read, so this is what this machine remembers: ${fault}`],
-  );
   const nowMs = openers.clock.now();
+  const lines = documents.flatMap((one) => describeAlerts(one, nowMs));
   print(
     documents,
-    documents.flatMap((one) => describeAlerts(one, nowMs)),
-    unread.map((line) => openers.redact(line)),
+    lines.map((line) => line && openers.redact(line)),
   );
-  return unread.length > 0 && !globals.json ? EXIT_CODES.failed : undefined;
+  return documents.some(({ fault }) => fault !== null) && !globals.json ? EXIT_CODES.failed : undefined;
 }
 
 type JobAlerts = Awaited<ReturnType<typeof readAlerts>>;
@@ -62,10 +58,11 @@ async function readAlerts(openers: Cli['openers'], job: Job) {
   };
 }
 
-function describeAlerts({ job, file, targets, alerts: open }: JobAlerts, nowMs: number): readonly (string | false)[] {
+function describeAlerts({ job, file, fault, targets, alerts: open }: JobAlerts, nowMs: number) {
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, nowMs);
   return [
     `${job}: ${open.length === 0 ? 'no open alerts' : countOf(open.length, 'open alert')}`,
+    fault !== null && `    The store could not be read; this is what this machine remembers: ${fault}`,
     targets.length === 0 && `    Nobody gets alerts, so none are kept: set \`alerts.to\` in ${file}.`,
     ...open.flatMap(({ severity, title, what, next, since, told, untold }) => {
       const who = Object.entries(told).map(([target, at]) => `${target} ${timeOf(at)}`);

@@ -26,8 +26,7 @@ export async function runs(cli: Cli, { argument, options }: Call<'runs'>) {
   // A broken job file has runs, too, but no name to find them by.
   const jobs = name === undefined ? await readValidJobs(globals.jobs) : [await readJob(name, globals.jobs)];
   const histories = jobs.map((job) => new RunHistory(openers.stateDir, job.name));
-  const [job] = jobs;
-  const [history] = histories;
+  const [[job], [history]] = [jobs, histories];
   if (wanted !== undefined && job && history) {
     const isWanted = ({ id, run_id }: RunRecord) => wanted === LAST || id === wanted || run_id === wanted;
     const run = await history.find(isWanted, stages || wanted !== LAST);
@@ -35,11 +34,10 @@ export async function runs(cli: Cli, { argument, options }: Call<'runs'>) {
       const hint = `\`flowdrop runs ${job.name}\` lists their ids; \`${LAST}\` is the newest.`;
       throw usage(`${job.name} has no run "${wanted}" on record on this machine`, hint, 'RUN_UNKNOWN');
     }
-    const log_file = history.files(run).log;
-    const log = await readRunLog(log_file, globals.debug ? '' : 'info');
-    const lines = log.lines.slice(-limit);
-    const document = { ...run, next: suggestNext(run), log_file, log: lines };
-    return print(document, describeRun(document, openers.clock.now(), terminal.columns.out));
+    const { log: log_file } = history.files(run);
+    const log = (await readRunLog(log_file, globals.debug ? '' : 'info')).lines.slice(-limit);
+    const text = describeRun(run, log_file, log, openers.clock.now(), terminal.columns.out);
+    return print({ ...run, next: suggestNext(run), log_file, log }, text);
   }
   const found = await Promise.all(histories.map((history) => history.list(limit, stages)));
   const all = found.flat().sort((a, b) => (a.started_at < b.started_at ? 1 : -1));
@@ -78,40 +76,33 @@ function suggestNext({ job, outcome, args }: RunRecord): string | null {
   return outcome === null || outcome === 'incomplete' ? `flowdrop status ${job}` : `flowdrop ${args.join(' ')}`;
 }
 
-interface ShownRun extends RunRecord {
-  readonly next: string | null;
-  readonly log_file: string;
-  readonly log: RunLog['lines'];
-}
-
-function describeRun(run: ShownRun, nowMs: number, width: number | undefined): readonly (string | false)[] {
-  const { id, job, outcome, args, reason, error, dates, reports, next, log, log_file } = run;
+/** @param lines the end of its log */
+function describeRun(run: RunRecord, path: string, lines: RunLog['lines'], nowMs: number, width: number | undefined) {
+  const { id, job, outcome, args, reason, error, dates, reports } = run;
+  const next = suggestNext(run);
   const took = formatDuration(Date.parse(endOf(run)) - Date.parse(run.started_at));
   const rows = dates.map(({ date, status, rows: sealed, requests, error: failed }) => {
     return [date, failed ? `${status}: ${failed.code}` : status, formatCount(sealed), formatCount(requests)];
   });
   const table = formatTable(['date', 'result', right('rows'), right('requests')], rows, { width });
-  const limited = run.rate_limited > 0 ? `, ${formatCount(run.rate_limited)} answered with 429` : '';
-  const retried = run.retries > 0 ? `, ${countOf(run.retries, 'retry', 'retries')}` : '';
+  const again = run.retries > 0 ? `, ${countOf(run.retries, 'retry', 'retries')} (429: ${run.rate_limited})` : '';
   const started = formatInstant(run.started_at, EXCHANGE_TIME_ZONE, nowMs);
   const why = [error, ...dates.map((one) => one.error)].flatMap((one) => one ?? []);
   const told = why.filter((one, at) => why.findIndex(({ message }) => message === one.message) === at);
   return [
     `Run ${id} of ${job}: ${outcome ?? 'running'}`,
     `\`flowdrop ${args.join(' ')}\` (${reason}), ${started}, ${outcome === null ? 'so far' : 'took'} ${took}`,
-    ...told.flatMap(({ code, message, hint }) => [
-      `${code}: ${escapeText(message, '\n')}`,
-      hint !== undefined && `  -> ${escapeText(hint, '\n')}`,
-    ]),
+    ...told.map(
+      ({ code, message, hint }) => `${code}: ${escapeText(`${message}${hint ? `\n  -> ${hint}` : ''}`, '\n')}`,
+    ),
     outcome === 'incomplete' && told.length === 0 && 'Dates are lost, newly missing, degraded or held back.',
     next !== null && `Next: \`${next}\``,
     rows.length > 0 && `\n${table}\n`,
-    `${countOf(run.requests, 'request')}${retried}${limited}, ${countOf(run.rows, 'row')}`,
+    `${countOf(run.requests, 'request')}${again}, ${countOf(run.rows, 'row')}`,
     ...reports.map(({ report, date, sent, unsent }) => `${report} of ${date}: mailed to ${sent}, not to ${unsent}`),
-    log.length === 0 ? `No log at ${log_file}` : `\nThe end of ${log_file}:`,
-    ...log.map(({ at, level, text }) => {
-      const time = at === null ? '' : `${formatExactTime(at, EXCHANGE_TIME_ZONE)} `;
-      return `${time}${level} ${escapeText(text)}`;
+    lines.length === 0 ? `No log at ${path}` : `\nThe end of ${path}:`,
+    ...lines.map(({ at, level, text }) => {
+      return `${at === null ? '' : `${formatExactTime(at, EXCHANGE_TIME_ZONE)} `}${level} ${escapeText(text)}`;
     }),
   ];
 }

@@ -9,6 +9,7 @@ import type { HttpListener } from '../core/http-listener.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { createFilesReader } from '../daemon/job-files.ts';
 import { createCommands, startRunProcess } from '../daemon/run-process.ts';
+import { toInstant } from '../daemon/shapes.ts';
 import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
 import { listJobFiles } from '../job/job-folder.ts';
@@ -44,8 +45,8 @@ export async function start(cli: Cli) {
     // Before anything is announced: a second daemon would start every run twice.
     endHeartbeat = await startHeartbeat(stateDir, clock, () => {
       const { beatAtMs = clock.now(), jobs = [] } = running?.view() ?? {};
-      const scheduled = jobs.filter(({ schedule }) => schedule !== null);
-      return { url: web?.url ?? null, lookedAtMs: beatAtMs, jobs: scheduled.map(({ name }) => name) };
+      const scheduled = jobs.flatMap(({ name, schedule }) => (schedule ? [name] : []));
+      return { url: web?.url ?? null, at: toInstant(beatAtMs), jobs: scheduled };
     });
     const calendar = await openers.readCalendar();
     const historyDays = openers.readSetting('FLOWDROP_RUN_HISTORY_DAYS');

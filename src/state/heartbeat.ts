@@ -1,8 +1,7 @@
 /**
  * The sign of life of the daemon, in its state folder: a schedule alone runs nothing, so whoever shows what is due asks
- * here whether somebody is there to run it. Written every few seconds with the last look of the daemon's loop, removed at
- * its end. Invariants: a state folder has one daemon, as it would start every run twice; one that was killed counts for
- * nobody.
+ * here whether somebody is there to run it. Removed at its end. Invariants: a state folder has one daemon, as two would
+ * start every run twice; one that was killed counts for nobody.
  */
 import { hostname } from 'node:os';
 import { pid } from 'node:process';
@@ -14,10 +13,8 @@ import { heartbeatOf, StateFile } from './job-state.ts';
 
 const BEAT_MS = 15_000;
 const LOOK_MS = 1_000;
-/** Of another machine or container, only the time of its last beat shows that it lives. */
+/** Of another machine or container, only its last beat shows that it lives. */
 const SILENT_MS = 4 * BEAT_MS;
-/** A loop that looks once a second, and has not for so long, hangs. */
-const STUCK_MS = 5 * 60_000;
 
 const heartbeatSchema = z.object({
   process: z.object({ pid: z.number(), started: z.string() }),
@@ -25,8 +22,6 @@ const heartbeatSchema = z.object({
   /** Of the status page; null without one. */
   url: z.string().nullable(),
   /** When its loop last looked for what is due. */
-  looked_at: z.iso.datetime(),
-  /** When this was written. */
   at: z.iso.datetime(),
   /** Names of the jobs that it runs by their schedule. */
   jobs: z.array(z.string()),
@@ -34,66 +29,44 @@ const heartbeatSchema = z.object({
 
 export type Heartbeat = z.infer<typeof heartbeatSchema>;
 
-function openHeartbeat(stateDir: string): StateFile<Heartbeat> {
-  return new StateFile(heartbeatOf(stateDir), heartbeatSchema);
-}
-
-/** The daemon that lives in this state folder. An unreadable file counts as absent, because the next beat replaces it. */
+/** The daemon that lives in this state folder. An unreadable file counts as absent: the next beat replaces it. */
 export async function readHeartbeat(stateDir: string, nowMs: number): Promise<Heartbeat | undefined> {
-  const beat = await openHeartbeat(stateDir)
-    .read()
-    .catch(() => undefined);
-  return beat && (await isAlive(beat, nowMs)) ? beat : undefined;
-}
-
-async function isAlive({ host, process, at }: Heartbeat, nowMs: number): Promise<boolean> {
-  const isRecent = Math.abs(nowMs - Date.parse(at)) < SILENT_MS;
-  if (host !== hostname()) return isRecent;
+  const beat = await new StateFile(heartbeatOf(stateDir), heartbeatSchema).read().catch(() => undefined);
+  if (!beat) return undefined;
+  const isRecent = Math.abs(nowMs - Date.parse(beat.at)) < SILENT_MS;
   // Where the system does not say when a process was started, its number may be that of another by now.
-  return (await isSameProcess(process)) && (process.started !== '' || isRecent);
+  const isHere = beat.host === hostname() && (beat.process.started !== '' || isRecent);
+  return (isHere ? await isSameProcess(beat.process) : isRecent) ? beat : undefined;
 }
-
-/** Whether its loop still looks for what is due. */
-export function isLooking({ looked_at: at }: Heartbeat, nowMs: number): boolean {
-  return Math.abs(nowMs - Date.parse(at)) < STUCK_MS;
-}
-
-/** What a daemon says of itself at each beat. */
-type Sign = Readonly<Pick<Heartbeat, 'url' | 'jobs'> & { readonly lookedAtMs: number }>;
 
 /**
- * Beats until it is ended. A full disk costs a beat, not the daemon.
+ * Beats until it is ended. A full disk costs a beat, not the daemon. @param readSign what the daemon says of itself
  * @returns what ends it, and removes the file @throws Fault `DAEMON_ACTIVE`
  */
 export async function startHeartbeat(
   stateDir: string,
   clock: Clock,
-  readSign: () => Sign,
+  readSign: () => Pick<Heartbeat, 'url' | 'at' | 'jobs'>,
 ): Promise<() => Promise<void>> {
   const living = await readHeartbeat(stateDir, clock.now());
   if (living) throw refuseSecond(stateDir, living);
-  const file = openHeartbeat(stateDir);
+  const file = new StateFile(heartbeatOf(stateDir), heartbeatSchema);
   const process = { pid, started: await readProcessStart(pid) };
   const ending = new AbortController();
-  let [said, beatAtMs] = ['', Number.NEGATIVE_INFINITY];
-  const beat = async (nowMs: number) => {
-    const { lookedAtMs, ...sign } = readSign();
-    // Its jobs are news at once: whoever has just started it looks whether it has them.
-    if (JSON.stringify(sign) === said && Math.abs(nowMs - beatAtMs) < BEAT_MS) return;
-    [said, beatAtMs] = [JSON.stringify(sign), nowMs];
-    const toInstant = (ms: number) => new Date(ms).toISOString();
-    await file
-      .write({ process, host: hostname(), ...sign, looked_at: toInstant(lookedAtMs), at: toInstant(nowMs) })
-      .catch(() => undefined);
-  };
-  const keepBeating = async () => {
+  const beat = async () => {
+    let [said, beatAtMs] = ['', Number.NEGATIVE_INFINITY];
     while (!ending.signal.aborted) {
-      await beat(clock.now());
+      const [{ at, ...sign }, nowMs] = [readSign(), clock.now()];
+      // Its jobs are news at once: whoever has just started it looks whether it has them.
+      if (JSON.stringify(sign) !== said || Math.abs(nowMs - beatAtMs) >= BEAT_MS) {
+        [said, beatAtMs] = [JSON.stringify(sign), nowMs];
+        await file.write({ process, host: hostname(), at, ...sign }).catch(() => undefined);
+      }
       // Only the end rejects this, and the loop checks for that.
       await clock.sleep(LOOK_MS, ending.signal).catch(() => undefined);
     }
   };
-  const beating = keepBeating();
+  const beating = beat();
   return async () => {
     ending.abort();
     await beating;

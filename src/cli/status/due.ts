@@ -6,11 +6,11 @@ import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { formatSpan } from '../../core/date-text.ts';
 import { countOf } from '../../core/units.ts';
-import type { Ticks } from '../../daemon/ticks.ts';
 import type { Job } from '../../job/job.ts';
 import { GAP_WARNING_MS, sealsFrom } from '../../plan/dates.ts';
-import type { JobStatus } from '../../state/documents.ts';
-import { type Heartbeat, isLooking } from '../../state/heartbeat.ts';
+import type { Ticks } from '../../daemon/ticks.ts';
+import type { DateStatus, JobStatus } from '../../state/documents.ts';
+import type { Heartbeat } from '../../state/heartbeat.ts';
 import type { RunRecord } from '../../state/run-record.ts';
 
 /** How late a timer may start its run. */
@@ -40,7 +40,7 @@ export function findLastDue({ ticks, calendar }: DueFacts, throughMs: number): n
 
 export function findRunner(facts: DueFacts): JobStatus['runner'] {
   const { job, heartbeat, runs, nowMs } = facts;
-  if (heartbeat?.jobs.includes(job.name) && isLooking(heartbeat, nowMs)) return 'daemon';
+  if (heartbeat?.jobs.includes(job.name)) return 'daemon';
   const byHand = runs.filter(({ command, reason }) => command === 'run' && reason === 'hand');
   const startsMs = byHand.map(({ started_at: at }) => Date.parse(at));
   let [untilMs, throughMs] = [Number.POSITIVE_INFINITY, nowMs - GRACE_MS];
@@ -58,10 +58,10 @@ export function listAttention(
   { dates, running, runner, last_run: last }: Pick<JobStatus, 'dates' | 'running' | 'runner' | 'last_run'>,
 ): JobStatus['attention'] {
   const { job, ticks, nowMs, calendar } = facts;
-  const leftOf = ({ begins_to_expire: at }: JobStatus['dates'][number]) =>
+  const leftOf = ({ begins_to_expire: at }: DateStatus) =>
     at === null ? Number.POSITIVE_INFINITY : Date.parse(at) - nowMs;
   const open = dates.filter((one) => one.condition === 'pending' && one.accepted === null && leftOf(one) > 0);
-  const isNeglected = (one: JobStatus['dates'][number]) => {
+  const isNeglected = (one: DateStatus) => {
     if (leftOf(one) < GAP_WARNING_MS) return true;
     // Its settings or its file are wrong: every next run fails, too.
     if (runner !== null) return last?.outcome === 'usage';
@@ -71,8 +71,6 @@ export function listAttention(
   const neglected = running === null ? open.filter(isNeglected) : [];
   if (neglected.length === 0) return [];
   const leftMs = Math.min(...neglected.map(leftOf));
-  const soonest = Number.isFinite(leftMs)
-    ? `; ${neglected.length === 1 ? 'it' : 'the first'} expires in ${formatSpan(leftMs)}`
-    : '';
+  const soonest = Number.isFinite(leftMs) ? `; the first expires in ${formatSpan(leftMs)}` : '';
   return [`${countOf(neglected.length, 'date')} to fetch${soonest}: \`flowdrop run ${job.name}\``];
 }

@@ -63,15 +63,10 @@ function describeNext({ document, timezone, heartbeat, nowMs }: StatusView): str
   const span = formatSpan(Date.parse(next) - nowMs);
   if (runner === 'daemon') return `next run in ${span} (${at})`;
   if (runner === 'timer') return `next run due in ${span} (${at}), by the timer that made the last ones`;
-  const start = last && formatWallDate(Date.parse(last.started_at));
-  const isMissed = start === null || (due !== null && (last?.started_at ?? '') < due);
-  const since = isMissed
-    ? ` and no run ${start === null ? 'yet' : `since ${formatNearDay(start, formatWallDate(nowMs))}`}`
-    : '';
-  const who = heartbeat?.jobs.includes(job)
-    ? `the daemon (process ${heartbeat.process.pid}) hangs since ${formatInstant(heartbeat.looked_at, timezone, nowMs)}`
-    : `no daemon${since}`;
-  return `next run due ${at}; ${who}: \`flowdrop start\` makes it, or a timer that types \`flowdrop run ${job}\``;
+  const day = last && formatNearDay(formatWallDate(Date.parse(last.started_at)), formatWallDate(nowMs));
+  const isMissed = last === null || (due !== null && last.started_at < due);
+  const since = isMissed ? ` and no run ${day === null ? 'yet' : `since ${day}`}` : '';
+  return `next run due ${at}; no daemon${heartbeat ? ' with this job' : ''}${since}: \`flowdrop start\` makes it, or a timer that types \`flowdrop run ${job}\``;
 }
 
 function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
