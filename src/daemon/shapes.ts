@@ -121,6 +121,8 @@ export const jobSchema = jobSummarySchema.extend({
   waiting_since: instant.nullable().meta({ description: 'while a run waits for a free slot' }),
   gap_dates: z.array(gapSchema).meta({ description: 'soonest expiry first' }),
   owed_events: jobStatusSchema.shape.owed_events.meta({ description: 'that their receivers have not accepted' }),
+  late: jobStatusSchema.shape.late.meta({ description: 'the newest session that missed `schedule.sealed_by`' }),
+  next_deadline: instant.nullable(),
   active: runDocumentSchema.nullable().meta({ description: 'the active run as it last wrote it' }),
   dates: z
     .array(dateStatusSchema)

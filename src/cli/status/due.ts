@@ -8,7 +8,7 @@ import { formatSpan } from '../../core/date-text.ts';
 import { countOf } from '../../core/units.ts';
 import type { Job } from '../../job/job.ts';
 import { GAP_WARNING_MS, sealsFrom } from '../../plan/dates.ts';
-import type { Ticks } from '../../daemon/ticks.ts';
+import type { Ticks } from '../../plan/ticks.ts';
 import type { DateStatus, JobStatus } from '../../state/documents.ts';
 import type { Heartbeat } from '../../state/heartbeat.ts';
 import type { RunRecord } from '../../state/run-record.ts';

@@ -6,7 +6,7 @@ import { readOwedEvents } from '../../alert/outbox.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
 import { toInstantOrNull } from '../../daemon/shapes.ts';
-import { createTicks } from '../../daemon/ticks.ts';
+import { describeLate, findLate } from '../../deliver/late.ts';
 import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import type { ConditionEntry } from '../../ledger/condition-file.ts';
@@ -15,6 +15,8 @@ import { readSealed } from '../../ledger/update-conditions.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, lookbackOf } from '../../plan/dates.ts';
+import { createDeadlines } from '../../plan/deadline.ts';
+import { createTicks } from '../../plan/ticks.ts';
 import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
 import { readHeartbeat } from '../../state/heartbeat.ts';
 import { limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
@@ -50,6 +52,7 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   const ticks = schedule && createTicks(schedule);
   const heartbeat = await readHeartbeat(openers.stateDir, nowMs);
   const due: DueFacts = { job, ticks, heartbeat, runs: await history.list(RECENT_RUNS), calendar, nowMs };
+  const lateFacts = { history, nowMs, calendar };
   const readStore = async (ledger: Ledger) => {
     const { store } = ledger;
     const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
@@ -73,9 +76,10 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
-    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
+    const late = await findLate(job, { ...lateFacts, store, dates });
+    return { store: store.url, dates, reports, owed_events, late, fault: null, conditionFault };
   };
-  const reading = await withLedger(openers, job, readStore).catch((error: unknown) => {
+  const reading = await withLedger(openers, job, readStore).catch(async (error: unknown) => {
     if (!isFault(error)) throw error;
     // Without the store: what the last run knew at its end.
     const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -84,9 +88,11 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
       return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
     });
     const store = known?.store ?? job.drop.to;
-    return { store, dates, reports: [], owed_events: null, fault: describeError(error), conditionFault: undefined };
+    const late = await findLate(job, { ...lateFacts, store: undefined, dates });
+    const fault = describeError(error);
+    return { store, dates, reports: [], owed_events: null, late, fault, conditionFault: undefined };
   });
-  const { conditionFault, dates, ...found } = reading;
+  const { conditionFault, dates, late, ...found } = reading;
   const runner = findRunner(due);
   const document: JobStatus = {
     job: job.name,
@@ -99,7 +105,12 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
     next_run: toInstantOrNull(ticks?.next(nowMs)),
     last_due: toInstantOrNull(findLastDue(due, nowMs)),
     runner,
-    attention: listAttention(due, { ...runs, dates, runner }),
+    late,
+    next_deadline: toInstantOrNull(createDeadlines(job, calendar)?.next(nowMs)),
+    attention: [
+      ...(late ? [`${describeLate(late, job, nowMs)}: \`flowdrop runs ${job.name} last\` says why`] : []),
+      ...listAttention(due, { ...runs, dates, runner }),
+    ],
     staged: describeStaging(await state.staging.read(), dates),
   };
   /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */

@@ -54,6 +54,8 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       last_due: '2026-11-27T23:30:00.000Z',
       runner: 'daemon',
       attention: [],
+      late: null,
+      next_deadline: null,
       running: null,
       staged: null,
       reports: [],
