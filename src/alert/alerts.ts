@@ -16,6 +16,7 @@ import { addDays } from '../calendar/wall-clock.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Log } from '../core/log.ts';
+import { describeLate, findLate } from '../deliver/late.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { type Mailer, parseAddress } from '../mail/message.ts';
@@ -24,6 +25,7 @@ import { computeLookback, expires, expiresAt, GAP_WARNING_MS, lookbackOf } from 
 import type { RunEnv } from '../run/run.ts';
 import { API_DOWN_CODES } from '../source/source.ts';
 import { openJobState } from '../state/job-state.ts';
+import { RunHistory } from '../state/run-history.ts';
 import { isInVain, type RunResult } from '../state/run-result.ts';
 import { type Cause, type CauseKind, DROP_DAMAGED, describeCause, type RunEnd, type RunFacts } from './cause-table.ts';
 import { buildNotice, type Notice, renderNotice } from './notice.ts';
@@ -60,14 +62,14 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     }
   };
   const webhook = job.alerts.webhook ? await attempt('webhook', () => env.openWebhook('alert')) : undefined;
-  const targets = [...new Set(job.alerts.to.map((address) => address.toLowerCase()))];
-  if (webhook) targets.push(WEBHOOK_TARGET);
+  const targets = listTargets(job, webhook !== undefined);
   if (targets.length === 0) return { sent, unsent, unread, isWhole };
   const calendar = await attempt('calendar', () => env.readCalendar());
   const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
   let mailer: Mailer | undefined;
   try {
-    const outbox = await openOutbox(store, job.name, openJobState(env.stateDir, job.name).alerts, log);
+    const jobState = openJobState(env.stateDir, job.name);
+    const outbox = await openOutbox(store, job.name, jobState.alerts, log);
     const { result } = outcome;
     const nowMs = result ? Date.parse(result.server_time) : env.clock.now();
     // A run that fails because of the store must still send its alerts.
@@ -75,7 +77,16 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     const known = result ? { ...result, unread } : await readKnownConditions(ledger, log, job, nowMs, calendar);
     unread = known.unread && redact(known.unread);
     const { conditions, accepted } = known;
-    const facts: RunFacts = { ...outcome, job, nowMs, conditions, accepted: new Set(accepted) };
+    const isAccepted = new Set(accepted);
+    // Without the store: what the last run knew.
+    const local = ledger && unread === null ? undefined : await jobState.known.read().catch(() => undefined);
+    const dates = Object.entries(local?.conditions ?? conditions).map(([date, condition]) => {
+      return { date, condition, accepted: isAccepted.has(date) };
+    });
+    const history = new RunHistory(env.stateDir, job.name);
+    const found = await findLate(job, { store, history, nowMs, calendar, dates });
+    const late = found ? { date: found.date, said: describeLate(found, job, nowMs) } : undefined;
+    const facts: RunFacts = { ...outcome, job, nowMs, conditions, accepted: isAccepted, late };
     const causes = listCauses(facts);
     const describe = (cause: Cause) => describeCause(cause, job, redact);
     let state = await outbox.update((before) => forgetDone(noteCauses(before, causes, facts, describe), targets));
@@ -125,6 +136,12 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     await attempt('store', async () => await store?.close());
   }
   return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
+}
+
+/** Who gets the alerts of a job. @param hasWebhook whether there is an address to post them to */
+export function listTargets({ alerts }: Job, hasWebhook: boolean): readonly string[] {
+  const addresses = new Set(alerts.to.map((address) => address.toLowerCase()));
+  return alerts.webhook && hasWebhook ? [...addresses, WEBHOOK_TARGET] : [...addresses];
 }
 
 /** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
@@ -216,8 +233,9 @@ function addFailures({ command, result, error, died, jobFault }: RunFacts, add: 
   if (isInVain(result)) add('run-failed', NOTHING_FOUND.code, NOTHING_FOUND);
 }
 
-function addDates({ job, conditions, accepted, result, nowMs }: RunFacts, add: AddCause): void {
+function addDates({ job, conditions, accepted, result, nowMs, late }: RunFacts, add: AddCause): void {
   const { clipped } = computeLookback(nowMs);
+  if (late) add('date-late', late.date, { said: late.said });
   for (const [date, condition] of Object.entries(conditions)) {
     const isGap = result?.gaps.includes(date) || date >= clipped;
     const damage = result?.damaged[date];

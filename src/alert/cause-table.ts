@@ -49,6 +49,8 @@ export interface RunFacts extends RunEnd {
   readonly conditions: Readonly<Record<string, Condition>>;
   /** Gaps that a person accepted: no reason for an alert. */
   readonly accepted: ReadonlySet<string>;
+  /** The newest session that missed its deadline, in words. */
+  readonly late?: { readonly date: string; readonly said: string } | undefined;
 }
 
 /** `what` happened, and what to do `next`: commands are between backticks. */
@@ -97,7 +99,7 @@ const CAUSES = {
     tell: ({ job, said }) => ({
       title: 'A run ended without a result',
       what: `${said || 'How it ended is unknown.'} Fetched rows are staged, and sealed dates stay sealed.`,
-      next: `Check its log, and the memory and the disk of its machine. To continue: \`flowdrop run ${job}\``,
+      next: `Check its log (\`flowdrop runs ${job} last\`), and the memory and the disk of its machine. To continue: \`flowdrop run ${job}\``,
     }),
     judge: (_, { result }) => recoveredIf(result !== undefined),
   },
@@ -141,6 +143,20 @@ const CAUSES = {
       if (outcome !== 'open' || conditionOf(cause, facts) !== 'pending') return outcome;
       // Another cause replaces it: the date fails otherwise.
       return overIf(found.some((id) => id.startsWith(`${facts.job.name}/date-failed/${cause.date}/`)));
+    },
+  },
+  'date-late': {
+    severity: 'error',
+    tell: ({ job, date, said }) => ({
+      title: `${date} has missed its deadline`,
+      what: said,
+      next: `See why: \`flowdrop runs ${job} last\`, \`flowdrop status ${job}\`. Then: \`flowdrop run ${job}\``,
+    }),
+    // While it is the newest one, it is found again until it is sealed and mailed.
+    judge(cause, facts) {
+      if (isDateSealed(cause, facts)) return 'recovered';
+      const condition = conditionOf(cause, facts);
+      return overIf(facts.accepted.has(cause.date ?? '') || (condition !== undefined && condition !== 'pending'));
     },
   },
   'date-held': {

@@ -263,6 +263,16 @@ export function forgetDone(state: OutboxState, targets: readonly string[]): Outb
   });
 }
 
+/**
+ * Open alerts by id, as the store and this machine remember them. Never writes.
+ * @param store `undefined`: this machine alone @param path as above @throws StoreFault
+ */
+export async function listOpenAlerts(store: Store | undefined, job: string, path: string) {
+  const stored = store && (await openDocument(store, job).read()).value;
+  const local = parseState(await readFileIfExists(path), job);
+  return Object.entries({ ...stored?.alerts, ...local?.alerts }).filter(([, { status }]) => status === 'open');
+}
+
 /** In the order in which it happened. */
 export function listOwed({ owed }: EventState) {
   return Object.values(owed).sort(({ event: a }, { event: b }) => (a.time === b.time ? 0 : a.time < b.time ? -1 : 1));

@@ -83,7 +83,7 @@ function describeUntyped({ source }: Job, selected: readonly string[] | undefine
 /** A schedule whose last run of a day comes before its session may be sealed exports each date a day late. */
 async function describeEarly({ openers }: Cli, job: Job): Promise<readonly string[]> {
   if (job.schedule === undefined) return [];
-  const { createTicks } = await import('../daemon/ticks.ts');
+  const { createTicks } = await import('../plan/ticks.ts');
   const calendar = await openers.readCalendar();
   const today = formatWallDate(openers.clock.now());
   const sessions = listSessions(today, addDays(today, DAYS_AHEAD), calendar);

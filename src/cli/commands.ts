@@ -194,12 +194,14 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
   },
   status: {
     group: 'daily',
-    summary: 'show what is sealed, what is missing and when it expires, and the current, last and next runs',
+    summary:
+      'show what is sealed, what is missing and when it expires, the current, last and next runs, and who makes the next',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     options: {
       all: flag('every date; default: the last eight weeks, older dates in one line'),
       list: flag('a table of all dates instead of the calendar'),
     },
+    notes: 'Exit code 3: a date that can still be fetched needs you.',
     examples: [
       ['flowdrop status', 'all jobs of the folder; more than five have one line each'],
       ['flowdrop status nightly-trades', 'one job'],
@@ -207,16 +209,26 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
   },
   runs: {
     group: 'daily',
-    summary: 'list the runs of this machine, scheduled and manual, with outcome, requests and rows',
-    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
+    summary:
+      'list the runs of this machine, scheduled and manual; or show one: why it failed, what next, its dates, the end of its log',
+    argument: { syntax: '[job run...]', text: '`JOB` (default: all), or `JOB RUN`: its id, or `last`' },
     options: {
-      limit: number('count', 'how many, newest first (default: 20)'),
+      limit: number('count', 'how many, newest first; of one run: lines of its log (default: 20)'),
       stages: flag('also list runs that only staged the running session'),
     },
     examples: [
       ['flowdrop runs', 'the last 20 of all jobs'],
       ['flowdrop runs nightly-trades --limit 100', 'more of one job'],
-      ["flowdrop --json runs nightly-trades | jq '.[0].error'", 'why the last one failed'],
+      ['flowdrop runs nightly-trades last', 'why the last one failed, and its log'],
+    ],
+  },
+  alerts: {
+    group: 'daily',
+    summary: 'list the open alerts: what happened, what to type, since when, and who was told',
+    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
+    examples: [
+      ['flowdrop alerts', 'of all jobs of the folder'],
+      ['flowdrop --json alerts nightly-trades', 'of one job, for a script'],
     ],
   },
   start: {

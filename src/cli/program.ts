@@ -38,6 +38,7 @@ const ACTIONS: {
   report: async () => (await import('./report.ts')).report,
   status: async () => (await import('./status/status.ts')).status,
   runs: async () => (await import('./runs.ts')).runs,
+  alerts: async () => (await import('./alerts.ts')).alerts,
   start: async () => (await import('./start.ts')).start,
   verify: async () => (await import('./verify.ts')).verify,
   gap: async () => (await import('./gap.ts')).gap,

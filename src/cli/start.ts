@@ -5,13 +5,16 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import type { HttpListener } from '../core/http-listener.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { createFilesReader } from '../daemon/job-files.ts';
 import { createCommands, startRunProcess } from '../daemon/run-process.ts';
+import { toInstant } from '../daemon/shapes.ts';
 import type { Coordinator } from '../daemon/state.ts';
 import { startWeb } from '../daemon/web/site.ts';
 import { listJobFiles } from '../job/job-folder.ts';
 import { findCustomSql } from '../run/job-sql.ts';
+import { startHeartbeat } from '../state/heartbeat.ts';
 import { assertStateFolder, keptJobsOf } from '../state/job-state.ts';
 import { createRunIndex, RunHistory } from '../state/run-history.ts';
 import { assertShareable, type Cli, type CliContext } from './context.ts';
@@ -30,6 +33,8 @@ export async function start(cli: Cli) {
   setFlagsFromString(SMALL_NEW_SPACE);
   const log = await openers.openLog({ isService: true });
   let running: Daemon | undefined;
+  let web: HttpListener | undefined;
+  let endHeartbeat: (() => Promise<void>) | undefined;
   // Set first: a SIGHUP before the jobs are read must not end the process.
   cli.onHangup(() => void running?.reload());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
@@ -37,6 +42,12 @@ export async function start(cli: Cli) {
   const coordinator = await openCoordinator(openers, id, (job) => running?.storeOf(job) ?? '');
   try {
     await assertStateFolder(stateDir);
+    // Before anything is announced: a second daemon would start every run twice.
+    endHeartbeat = await startHeartbeat(stateDir, clock, () => {
+      const { beatAtMs = clock.now(), jobs = [] } = running?.view() ?? {};
+      const scheduled = jobs.flatMap(({ name, schedule }) => (schedule ? [name] : []));
+      return { url: web?.url ?? null, at: toInstant(beatAtMs), jobs: scheduled };
+    });
     const calendar = await openers.readCalendar();
     const historyDays = openers.readSetting('FLOWDROP_RUN_HISTORY_DAYS');
     const commandOf = (args: readonly string[]) => ({
@@ -87,7 +98,7 @@ export async function start(cli: Cli) {
     });
     running = daemon;
     const shared = { log, clock, stateDir, calendar, commands, daemon };
-    const web = settings && (await startWeb({ ...settings, ...shared }));
+    web = settings && (await startWeb({ ...settings, ...shared }));
     signal.addEventListener('abort', () => void web?.close(), { once: true });
     try {
       await daemon.run(signal);
@@ -95,6 +106,7 @@ export async function start(cli: Cli) {
       await web?.close();
     }
   } finally {
+    await endHeartbeat?.();
     await coordinator?.close();
   }
   return undefined;

@@ -8,8 +8,8 @@ import { Buffer } from 'node:buffer';
 const EXITS = {
   failed: [1, 'something outside failed; the same command may succeed later'],
   usage: [2, 'wrong flags, job file, settings or SQL; nothing was started'],
-  incomplete: [3, 'finished, but lost a date, found a new gap, or held a date back'],
-  active: [4, 'another run of the same job is active'],
+  incomplete: [3, 'finished, but a date is lost, a new gap, held back, or needs you'],
+  active: [4, 'another run of the same job, or another daemon, is active'],
   interrupted: [130, 'stopped by a signal; the same command resumes'],
 } as const;
 

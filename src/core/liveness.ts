@@ -28,6 +28,11 @@ export async function readProcessStart(processId: number): Promise<string> {
   return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? '';
 }
 
+/** Whether a process that was noted with its start is still there. */
+export async function isSameProcess({ pid, started }: { readonly pid: number; readonly started: string }) {
+  return isProcessAlive(pid) && (await readProcessStart(pid)) === started;
+}
+
 /** Exit code of a shell and of Node for SIGABRT: 128 plus the signal's number. */
 const ABORT_CODE = 134;
 

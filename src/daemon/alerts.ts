@@ -1,10 +1,12 @@
 /**
  * Operator alerts for problems of one job that no run can report: a run that crashed silently, a broken job file, gaps
  * between runs. The command that sends them keeps in the job's outbox who was notified of what, so nobody is notified
- * twice, and what it could not send is sent by a later one, also after a restart. Invariant: a crash or a broken file is
- * reported again, ever less often, until the command succeeds or the cause is over; gaps are checked every hour.
+ * twice, and what it could not send is sent by a later one, also after a restart. Invariant: a crash, a broken file or a
+ * missed deadline is reported again, ever less often, until the command succeeds or the cause is over; gaps are checked
+ * every hour.
  */
 import type { FiledJob } from './job-files.ts';
+import type { JobStatus } from './job-status.ts';
 import type { World } from './state.ts';
 
 /** After a failure; doubled after each, up to an hour. */
@@ -14,21 +16,30 @@ const GAPS_MS = 3_600_000;
 /** A file that is still being saved is not broken yet: it is read again before. */
 const BROKEN_GRACE_MS = 15_000;
 
+interface AlertedJob {
+  readonly name: string;
+  readonly filed: FiledJob;
+  readonly status: Pick<JobStatus, 'read' | 'refresh'>;
+}
+
 export class JobAlerts {
   /** How a run ended that could not report it, until that is reported or over. */
   died: string | undefined;
   readonly #world: World;
-  readonly #job: { readonly name: string; readonly filed: FiledJob };
+  readonly #job: AlertedJob;
   /** Whether the fault that the job file has was reported. */
   #isFaultKnown = false;
   #isAlerting = false;
   #triedAtMs = Number.NEGATIVE_INFINITY;
   /** 0 after a success, and when there is something else to report. */
   #waitMs = 0;
-  /** What there was to report when it last looked. */
-  #news = { isDead: false, isBroken: false };
+  /** What there was to report when it last looked: a death, a broken file, a deadline. */
+  #news: readonly boolean[] = [];
+  /** The last deadline that passed. */
+  #passed: string | null = null;
+  #isLateUnsaid = false;
 
-  constructor(world: World, job: { readonly name: string; readonly filed: FiledJob }) {
+  constructor(world: World, job: AlertedJob) {
     this.#world = world;
     this.#job = job;
   }
@@ -48,19 +59,31 @@ export class JobAlerts {
     const broken = fault && Math.abs(nowMs - Date.parse(fault.since)) >= BROKEN_GRACE_MS ? fault.message : undefined;
     // Elapsed time in both directions: a clock that was set back must not delay an alert.
     const quietMs = Math.abs(nowMs - this.#triedAtMs);
-    const news = { isDead: this.died !== undefined, isBroken: broken !== undefined && !this.#isFaultKnown };
-    if ((news.isDead && !this.#news.isDead) || (news.isBroken && !this.#news.isBroken)) this.#waitMs = 0;
+    this.#lookForDeadline();
+    const isNewlyBroken = broken !== undefined && !this.#isFaultKnown;
+    const news = [this.died !== undefined, isNewlyBroken, this.#isLateUnsaid];
+    if (news.some((isIt, at) => isIt && !this.#news[at])) this.#waitMs = 0;
     this.#news = news;
     const isGapsDue = (!fault || broken !== undefined) && Math.min(nowMs - busySinceMs, quietMs) >= GAPS_MS;
-    const isDue = news.isDead || news.isBroken ? quietMs >= this.#waitMs : isGapsDue;
+    const isDue = news.includes(true) ? quietMs >= this.#waitMs : isGapsDue;
     if (isDue && !this.#isAlerting && !isStopping && outside.hasAlerts(this.#job.filed.job)) void this.#alert(broken);
+  }
+
+  /** When a deadline passes, what is known of the dates may be old: the page and the metrics get it anew. */
+  #lookForDeadline(): void {
+    const next = this.#job.status.read?.document.next_deadline ?? null;
+    if (next === null || next === this.#passed || Date.parse(next) > this.#world.nowMs) return;
+    this.#passed = next;
+    this.#isLateUnsaid = true;
+    void this.#job.status.refresh();
   }
 
   async #alert(broken: string | undefined): Promise<void> {
     const { log, commands } = this.#world.outside;
     const { name: job, filed } = this.#job;
     const { died } = this;
-    const what = died !== undefined ? 'died' : broken !== undefined && !this.#isFaultKnown ? 'broken' : 'gaps';
+    const [isNews, isLate] = [broken !== undefined && !this.#isFaultKnown, this.#isLateUnsaid];
+    const what = died !== undefined ? 'died' : isNews ? 'broken' : isLate ? 'late' : 'gaps';
     const flags = [
       ...(died === undefined ? [] : ['--died', died]),
       ...(broken === undefined ? [] : ['--broken', broken]),
@@ -77,6 +100,7 @@ export class JobAlerts {
     this.#triedAtMs = this.#world.nowMs;
     this.#waitMs = isSent || what === 'gaps' ? 0 : Math.min(GAPS_MS, Math.max(FIRST_WAIT_MS, this.#waitMs * 2));
     if (!isSent) return;
+    if (isLate) this.#isLateUnsaid = false;
     // Another run may have died meanwhile.
     if (this.died === died) this.died = undefined;
     if (broken !== undefined) this.#isFaultKnown = true;

@@ -12,6 +12,7 @@ import { isSession } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { JobSchedule } from '../job/job.ts';
+import { createTicks, type Ticks } from '../plan/ticks.ts';
 import { isOwed, type RunRecord } from '../state/run-record.ts';
 import { JobAlerts } from './alerts.ts';
 import type { FiledJob } from './job-files.ts';
@@ -19,7 +20,6 @@ import { type EndedRun, JobRun } from './job-run.ts';
 import { JobStatus } from './job-status.ts';
 import { type JobView, toInstant, toInstantOrNull } from './shapes.ts';
 import type { Ask, AskAnswer, DueRun, World } from './state.ts';
-import { createTicks, type Ticks } from './ticks.ts';
 
 /** A tick that was seen later than this was missed. */
 const ON_TIME_MS = 5_000;

@@ -13,7 +13,7 @@ import { PassThrough, type Readable } from 'node:stream';
 import { z } from 'zod';
 import { tryParseJson } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
-import { describeError, Fault, isFault } from '../core/errors.ts';
+import { describeError, EXIT_CODES, Fault, isFault } from '../core/errors.ts';
 import { explainAbort } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
 import { errorSchema, type RunRecord } from '../state/run-record.ts';
@@ -164,7 +164,9 @@ export function createCommands(commandOf: (args: readonly string[]) => ChildComm
   async function read<T>(args: Args): Promise<T> {
     const [verb] = args;
     const end = await run(args);
-    if (end.code !== 0) throw describeFailure(verb, end);
+    // A status that asks for a person is whole.
+    const isWhole = end.code === 0 || (verb === 'status' && end.code === EXIT_CODES.incomplete);
+    if (!isWhole) throw describeFailure(verb, end);
     const printed = tryParseJson(end.stdout);
     if (printed !== undefined) return printed as T;
     throw new Fault('CHILD_ANSWER_INVALID', `flowdrop ${verb} printed something else than was asked`);

@@ -32,11 +32,11 @@ const outcomeSchema = runRecordSchema.shape.outcome.unwrap();
 export const KEPT_WEEKS = 53;
 
 /**
- * One job in the output of `flowdrop --json status`, which is a list of jobs; without runs, which the daemon knows by itself
- * and newer, and old dates, because it holds those of all jobs for as long as it lives.
+ * One job in the output of `flowdrop --json status`, which is a list of jobs; without runs and who makes
+ * them, which the daemon knows by itself and newer, and old dates, because it holds those of all jobs for as long as it lives.
  */
 export const statusSchema = jobStatusSchema
-  .omit({ last_run: true, last_backfill: true, running: true })
+  .omit({ last_run: true, last_backfill: true, running: true, last_due: true, runner: true, attention: true })
   .transform(({ dates, ...status }) => ({
     ...status,
     /** Those of the last `KEPT_WEEKS`, and older ones that are not sealed. */
@@ -121,6 +121,8 @@ export const jobSchema = jobSummarySchema.extend({
   waiting_since: instant.nullable().meta({ description: 'while a run waits for a free slot' }),
   gap_dates: z.array(gapSchema).meta({ description: 'soonest expiry first' }),
   owed_events: jobStatusSchema.shape.owed_events.meta({ description: 'that their receivers have not accepted' }),
+  late: jobStatusSchema.shape.late.meta({ description: 'the newest session that missed `schedule.sealed_by`' }),
+  next_deadline: instant.nullable(),
   active: runDocumentSchema.nullable().meta({ description: 'the active run as it last wrote it' }),
   dates: z
     .array(dateStatusSchema)

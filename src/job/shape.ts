@@ -314,18 +314,26 @@ export const jobSchema = z.strictObject({
       stage: orNull(durationSchema).describe(
         'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run fetches only the last minutes. Only for single trades. Default: off.',
       ),
+      sealed_by: orNull(
+        z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'a time of day with two digits each: "17:30"'),
+      ).describe(
+        'By when the session of the day must be sealed and its reports accepted by the mail server, else the operators are alerted, whatever the cause: "17:30", in the time zone of the schedule, the first such time at which the date can be sealed. Default: none.',
+      ),
       distributed: usual(
         z.boolean(),
         false,
         'Whether daemons on several machines share the schedule through FLOWDROP_REDIS_URL. Default: false.',
       ),
     })
-    .transform(({ retry: retrySeconds, timeout: timeoutSeconds, stage: stageSeconds, ...schedule }) => ({
-      ...schedule,
-      retrySeconds,
-      timeoutSeconds,
-      stageSeconds,
-    }))
+    .transform(
+      ({ retry: retrySeconds, timeout: timeoutSeconds, stage: stageSeconds, sealed_by: sealedBy, ...schedule }) => ({
+        ...schedule,
+        sealedBy,
+        retrySeconds,
+        timeoutSeconds,
+        stageSeconds,
+      }),
+    )
     .optional()
     .describe('When `flowdrop start` runs the job. Without a schedule, it runs only by hand.'),
   families: familiesSchema.describe(

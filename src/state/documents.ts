@@ -112,6 +112,16 @@ export const jobStatusSchema = z.object({
   /** When a run last ended without any problem, reports included. */
   last_success: z.string().nullable(),
   next_run: z.string().nullable(),
+  /** When the schedule was last due; null without one. */
+  last_due: z.string().nullable(),
+  /** Who makes the next run: the daemon of this state folder, or a timer that made the last ones; null: nobody is known. */
+  runner: z.enum(['daemon', 'timer']).nullable(),
+  /** Why a person must act, with the next command: dates that can still be fetched, and that nobody fetches in time. */
+  attention: z.array(z.string()).readonly(),
+  /** The newest session that missed `schedule.sealed_by`; null: none did, or there is no deadline. `lacks`: in words. */
+  late: z.object({ date: z.string(), deadline: z.string(), lacks: z.string() }).nullable(),
+  /** Null without a deadline. */
+  next_deadline: z.string().nullable(),
   running: runRecordSchema.nullable(),
   /** Of the running session. */
   staged: z.object({ date: z.string(), through: z.string(), rows: z.number() }).nullable(),

@@ -59,6 +59,11 @@ export function actionLogOf(stateDir: string): string {
   return join(stateDir, '_daemon', 'actions.jsonl');
 }
 
+/** The sign of life of the daemon. */
+export function heartbeatOf(stateDir: string): string {
+  return join(stateDir, '_daemon', 'heartbeat.json');
+}
+
 /** Where the daemon keeps the last valid text of each job file; no job can have the name `_daemon`. */
 export function keptJobsOf(stateDir: string): string {
   return join(stateDir, '_daemon', 'jobs');

@@ -18,7 +18,7 @@ import {
   tryParseJson,
   writeWholeFile,
 } from '../core/atomic-file.ts';
-import { isProcessAlive, readProcessStart } from '../core/liveness.ts';
+import { isSameProcess, readProcessStart } from '../core/liveness.ts';
 import { type JobState, openJobState } from './job-state.ts';
 import { isEndedRun, isOwed, type RunRecord, type RunWindow, runRecordSchema, runWindowSchema } from './run-record.ts';
 
@@ -264,9 +264,9 @@ async function listNames(folder: string): Promise<readonly string[]> {
 /** A record without an end, whose process is gone, is that of a killed run: whoever reads it completes it. */
 async function judgeAlive(entry: RunRecord): Promise<RunRecord> {
   if (entry.outcome !== null) return entry;
-  const { pid, started } = entry.process;
-  const isSame = isProcessAlive(pid) && (await readProcessStart(pid)) === started;
-  return isSame ? entry : { ...entry, ...DEATH, progress: null, finished_at: entry.updated_at };
+  return (await isSameProcess(entry.process))
+    ? entry
+    : { ...entry, ...DEATH, progress: null, finished_at: entry.updated_at };
 }
 
 /** Of a job: three weeks of nights with a run by hand now and then. Older ones are read when someone asks for them. */

@@ -259,6 +259,8 @@ describe('a cause that is not found again', () => {
     ['a date that differed until it left the lookback', 'date-differs', { nowMs: ALERT_NOW + 30 * 86_400_000 }, 'over'],
     ['a gap that is closed', 'gap-expires-soon', is('available'), 'recovered'],
     ['a gap that is lost', 'gap-expires-soon', is('expired'), 'over'],
+    ['a date that was late, when it is sealed', 'date-late', is('available'), 'recovered'],
+    ['a date that was late, and waits', 'date-late', is('pending'), 'open'],
     ['a loss', 'date-expired', is('expired'), 'open'],
     ['a loss of which something is sealed', 'date-expired', is('degraded'), 'over'],
     ['a pending report that went out', 'report-pending', is('available'), 'recovered'],

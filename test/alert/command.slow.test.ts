@@ -73,9 +73,13 @@ describe('a run', () => {
     expect((await mails()).map(({ subject }) => subject)).toEqual([
       '[critical] nightly: The API refuses the key: UNAUTHORIZED',
     ]);
+    expect((await run(['alerts'])).stdout).toMatch(
+      /^nightly: 1 open alert\n\[critical\] The API refuses the key: UNAUTHORIZED\n {4}\S.*\n {4}Next: .*\n {4}Since .* ET; told: ops@example\.com .* ET, webhook .* ET\n$/,
+    );
     const { code } = await run(['run', 'nightly']);
     expect(code).toBe(0);
     expect(sent().slice(1)).toEqual([[[], ['nightly/key-refused/UNAUTHORIZED']]]);
+    expect((await run(['alerts', 'nightly'])).stdout).toBe('nightly: no open alerts\n');
     expect(posts().every(({ isSigned }) => isSigned)).toBe(true);
     expect(await mails()).toHaveLength(2);
   });

@@ -199,6 +199,21 @@ it('job files that are gone, new or changed unschedule, schedule and reschedule 
   expect(times()).toEqual(['20:00 b', '21:00 c']);
 });
 
+it('a deadline that passes is reported at once, until it can be, and the status is read again', async () => {
+  let isAlertDown = false;
+  const deadline = '2026-11-20T18:00:00Z';
+  const { alerts, statusReads, lines, pass } = await start({ deadline, isAlertDown: () => isAlertDown });
+  await pass(29 * MINUTE);
+  const [sent, read] = [alerts.length, statusReads.length];
+  isAlertDown = true;
+  await pass(MINUTE);
+  expect(statusReads.length).toBeGreaterThan(read);
+  isAlertDown = false;
+  await pass(2 * MINUTE);
+  expect(alerts).toHaveLength(sent + 1);
+  expect(lines.filter(({ event, what }) => event === 'alerting' && what === 'late')).toHaveLength(2);
+});
+
 it('gaps are looked for every hour between runs', async () => {
   const { alerts, pass } = await start({ code: () => 0 });
   await pass(3 * HOUR + MINUTE);

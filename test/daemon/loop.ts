@@ -65,6 +65,8 @@ export interface TestOptions {
   readonly lastRuns?: Readonly<Record<string, string>>;
   /** Pending dates with when they begin to expire. */
   readonly pending?: Readonly<Record<string, readonly string[]>>;
+  /** When the next deadline of each job passes. */
+  readonly deadline?: string;
   readonly maxRuns?: number;
   readonly calendar?: CalendarOverride;
   readonly coordinator?: Coordinator;
@@ -158,7 +160,7 @@ async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     readFiles: async () => ({ jobs: readFiles(), unusable: [] }),
     commands: answerCommands(async (verb, file, ...args) => {
       if (verb === 'status') {
-        const status = buildStatus(file, options.pending ?? {});
+        const status = buildStatus(file, options.pending ?? {}, options.deadline);
         statusReads.push(status.job);
         const ms = options.statusMs?.(status.job);
         if (ms !== undefined) await clock.sleep(ms);
@@ -284,10 +286,14 @@ function recordEnd(job: string, id: string, code: number | 'SIGKILL', held: read
   return createRunRecord({ id, job, outcome, error, has_open: held.length > 0 });
 }
 
-function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>) {
+function buildStatus(
+  file: string,
+  pending: Readonly<Record<string, readonly string[]>>,
+  deadline: string | null = null,
+) {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
   return makeStatus(job, {
-    ...{ dataset: job, store: 'drops', last_success: null, next_run: null, reports: [] },
+    ...{ dataset: job, store: 'drops', last_success: null, next_run: null, next_deadline: deadline, reports: [] },
     dates: (pending[job] ?? []).map((at) => {
       const unsealed = { condition: 'pending', rows: null, revision: null } as const;
       return makeDate(at.slice(0, 10), { ...unsealed, begins_to_expire: at });

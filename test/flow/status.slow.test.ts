@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 
 async function readStatus(cwd: string, job: string) {
-  const { stdout } = await flowdrop(['--json', 'status', job], { cwd, env: service.env, code: 0 });
+  const { stdout } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
   const [status] = JSON.parse(stdout) as readonly Record<'running' | 'last_run', RunRecord | null>[];
   return { ...statusSchema.parse(status), ...status };
 }

@@ -101,12 +101,13 @@ test('an aggregating job has its grain, its keys and its types', () => {
 test.each([
   ['', {}],
   [', retry: 2h, timeout: 90m, timezone: Etc/UTC', { timezone: 'Etc/UTC', retrySeconds: 7200, timeoutSeconds: 5400 }],
+  [', sealed_by: "17:30"', { sealedBy: '17:30' }],
   [', retry: off, timeout: off, distributed: true', { retrySeconds: null, timeoutSeconds: null, distributed: true }],
 ])('a schedule with %j has every default', (keys, expected) => {
   const cron = '30 17 * * 1-5';
   const defaults = { timezone: 'America/New_York', retrySeconds: 900, timeoutSeconds: 28_800, distributed: false };
   const { schedule } = parseJob('x', `${GOOD}schedule: { cron: "${cron}"${keys} }\n`);
-  expect(schedule).toEqual({ cron, ...defaults, stageSeconds: null, ...expected });
+  expect(schedule).toEqual({ cron, ...defaults, stageSeconds: null, sealedBy: null, ...expected });
 });
 
 const changed = (from: string, to: string) => GOOD.replace(from, to);

@@ -5,7 +5,8 @@
 import { readOwedEvents } from '../../alert/outbox.ts';
 import { addDays, formatSecond } from '../../calendar/wall-clock.ts';
 import { describeError, isFault } from '../../core/errors.ts';
-import { createTicks } from '../../daemon/ticks.ts';
+import { toInstantOrNull } from '../../daemon/shapes.ts';
+import { describeLate, findLate } from '../../deliver/late.ts';
 import { listArchive } from '../../deliver/report-copies.ts';
 import type { Job } from '../../job/job.ts';
 import type { ConditionEntry } from '../../ledger/condition-file.ts';
@@ -14,14 +15,20 @@ import { readSealed } from '../../ledger/update-conditions.ts';
 import type { Openers } from '../../openers.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../../plan/conditions.ts';
 import { expires, expiresAt, lookbackOf } from '../../plan/dates.ts';
+import { createDeadlines } from '../../plan/deadline.ts';
+import { createTicks } from '../../plan/ticks.ts';
 import type { AcceptedGap, DateStatus, JobStatus } from '../../state/documents.ts';
+import { readHeartbeat } from '../../state/heartbeat.ts';
 import { limitsPath, openJobState, type Staging } from '../../state/job-state.ts';
 import { ApiLimits } from '../../state/limits.ts';
 import { RunHistory } from '../../state/run-history.ts';
 import { withLedger } from '../context.ts';
+import { type DueFacts, findLastDue, findRunner, listAttention } from './due.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
+/** Those since the last two due times, and some by hand. */
+const RECENT_RUNS = 20;
 
 type StatusOpeners = Pick<
   Openers,
@@ -39,9 +46,13 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
   const nowMs = openers.clock.now();
   const lookback = lookbackOf(job, nowMs + (await readClockOffset(openers, job, nowMs)), calendar);
   const known = await state.known.read();
-  const { results, ...runs } = await new RunHistory(openers.stateDir, job.name).recall();
+  const history = new RunHistory(openers.stateDir, job.name);
+  const { results, ...runs } = await history.recall();
   const { schedule } = job;
-  const nextMs = schedule ? createTicks(schedule).next(nowMs) : Number.POSITIVE_INFINITY;
+  const ticks = schedule && createTicks(schedule);
+  const heartbeat = await readHeartbeat(openers.stateDir, nowMs);
+  const due: DueFacts = { job, ticks, heartbeat, runs: await history.list(RECENT_RUNS), calendar, nowMs };
+  const lateFacts = { history, nowMs, calendar };
   const readStore = async (ledger: Ledger) => {
     const { store } = ledger;
     const [{ entries, fault: conditionFault }, reports, owed_events] = await Promise.all([
@@ -65,9 +76,10 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
     const dates = [...conditions].map(([date, condition]) =>
       describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
     );
-    return { store: store.url, dates, reports, owed_events, fault: null, conditionFault };
+    const late = await findLate(job, { ...lateFacts, store, dates });
+    return { store: store.url, dates, reports, owed_events, late, fault: null, conditionFault };
   };
-  const reading = await withLedger(openers, job, readStore).catch((error: unknown) => {
+  const reading = await withLedger(openers, job, readStore).catch(async (error: unknown) => {
     if (!isFault(error)) throw error;
     // Without the store: what the last run knew at its end.
     const recalled = Object.entries(known?.conditions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -76,9 +88,12 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
       return describeDate(job, date, condition, isSealed(condition) ? { rows, revision } : undefined);
     });
     const store = known?.store ?? job.drop.to;
-    return { store, dates, reports: [], owed_events: null, fault: describeError(error), conditionFault: undefined };
+    const late = await findLate(job, { ...lateFacts, store: undefined, dates });
+    const fault = describeError(error);
+    return { store, dates, reports: [], owed_events: null, late, fault, conditionFault: undefined };
   });
-  const { conditionFault, dates, ...found } = reading;
+  const { conditionFault, dates, late, ...found } = reading;
+  const runner = findRunner(due);
   const document: JobStatus = {
     job: job.name,
     dataset: job.drop.dataset,
@@ -87,11 +102,19 @@ export async function readStatus(openers: StatusOpeners, job: Job, recentWeeks?:
       return { ...date, failed: date.condition === 'available' ? undefined : results.get(date.date)?.error };
     }),
     ...runs,
-    next_run: Number.isFinite(nextMs) ? new Date(nextMs).toISOString() : null,
+    next_run: toInstantOrNull(ticks?.next(nowMs)),
+    last_due: toInstantOrNull(findLastDue(due, nowMs)),
+    runner,
+    late,
+    next_deadline: toInstantOrNull(createDeadlines(job, calendar)?.next(nowMs)),
+    attention: [
+      ...(late ? [`${describeLate(late, job, nowMs)}: \`flowdrop runs ${job.name} last\` says why`] : []),
+      ...listAttention(due, { ...runs, dates, runner }),
+    ],
     staged: describeStaging(await state.staging.read(), dates),
   };
   /** `conditionFault`: what is wrong with `condition.json`; it is ignored then. */
-  return { document, timezone: schedule?.timezone, calendar, nowMs, conditionFault };
+  return { document, timezone: schedule?.timezone, heartbeat, calendar, nowMs, conditionFault };
 }
 
 /**

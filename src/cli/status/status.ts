@@ -1,6 +1,7 @@
 /**
  * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the active run, last and
- * next runs; of many jobs one line each. Reads the store, never the API. Invalid job files come last.
+ * next runs, and who makes the next one; of many jobs one line each. Reads the store, never the API. Invalid job files come
+ * last. Exit code 3: a date that can still be fetched needs a person.
  */
 import { EXIT_CODES } from '../../core/errors.ts';
 import { inParallel } from '../../core/side-by-side.ts';
@@ -50,5 +51,6 @@ export async function status(cli: Cli, { argument, options }: Call<'status'>) {
   );
   const brokenCode = worstOf(broken.map(({ failure }) => failure.exitCode));
   // With `--json` each document contains its own fault.
-  return brokenCode ?? (unread.length > 0 && !globals.json ? EXIT_CODES.failed : undefined);
+  if (unread.length > 0 && !globals.json) return brokenCode ?? EXIT_CODES.failed;
+  return brokenCode ?? (documents.some(({ attention }) => attention.length > 0) ? EXIT_CODES.incomplete : undefined);
 }

@@ -6,13 +6,13 @@
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { isSession, nameHalfDay } from '../../calendar/session.ts';
-import { addDays, mondayOf, weekday } from '../../calendar/wall-clock.ts';
-import { formatInstant, formatSpan } from '../../core/date-text.ts';
+import { addDays, formatWallDate, mondayOf, weekday } from '../../calendar/wall-clock.ts';
+import { formatInstant, formatNearDay, formatSpan } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDuration, listFirst } from '../../core/units.ts';
 import { CONDITIONS, type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import { type DateStatus, describeAccepted, describeThrough } from '../../state/documents.ts';
-import { endOf, type RunOutcome, type RunRecord, sumSealed } from '../../state/run-record.ts';
+import { endOf, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../../state/run-record.ts';
 import { cutText, escapeText, formatTable, right, type Style } from '../terminal/text.ts';
 import type { readStatus } from './read.ts';
 
@@ -33,8 +33,8 @@ export type StatusView = Awaited<ReturnType<typeof readStatus>> & {
 };
 
 export function describeStatus(view: StatusView): string {
-  const { document, timezone, nowMs, style } = view;
-  const { job, staged, last_run: last, last_backfill: backfill, next_run: next } = document;
+  const { document, nowMs, style } = view;
+  const { job, staged, last_run: last, last_backfill: backfill } = document;
   const lines = [
     `${style.bold(job)}: ${document.store}/${document.dataset}`,
     ...describeRunning(view),
@@ -43,9 +43,8 @@ export function describeStatus(view: StatusView): string {
     last === null ? 'last run never' : describeEnd('last run', last, view),
     last !== null && last.outcome !== 'done' && `last success ${ago(document.last_success, nowMs) ?? 'none on record'}`,
     backfill !== null && describeEnd('last backfill', backfill, view),
-    next === null || timezone === undefined
-      ? 'next run by hand'
-      : `next run in ${formatSpan(Date.parse(next) - nowMs)} (${formatInstant(next, timezone, nowMs)})`,
+    describeNext(view),
+    ...document.attention.map((what) => `${style.red('needs you')}: ${what}`),
     ...describeOwed(view),
     // A backfill covers its own dates only.
     last === null && backfill !== null && `Earlier dates were not requested yet: see \`flowdrop plan ${job}\`.`,
@@ -54,6 +53,20 @@ export function describeStatus(view: StatusView): string {
     ...describeDates(view),
   ];
   return `${lines.filter((line) => line !== false).join('\n')}\n`;
+}
+
+/** A schedule alone runs nothing: without somebody who does, it is said what to type. */
+function describeNext({ document, timezone, heartbeat, nowMs }: StatusView): string {
+  const { job, next_run: next, last_due: due, last_run: last, runner } = document;
+  if (next === null || timezone === undefined) return 'next run by hand';
+  const at = formatInstant(next, timezone, nowMs);
+  const span = formatSpan(Date.parse(next) - nowMs);
+  if (runner === 'daemon') return `next run in ${span} (${at})`;
+  if (runner === 'timer') return `next run due in ${span} (${at}), by the timer that made the last ones`;
+  const day = last && formatNearDay(formatWallDate(Date.parse(last.started_at)), formatWallDate(nowMs));
+  const isMissed = last === null || (due !== null && last.started_at < due);
+  const since = isMissed ? ` and no run ${day === null ? 'yet' : `since ${day}`}` : '';
+  return `next run due ${at}; no daemon${heartbeat ? ' with this job' : ''}${since}: \`flowdrop start\` makes it, or a timer that types \`flowdrop run ${job}\``;
 }
 
 function describeOwed({ document, nowMs, style }: StatusView): readonly string[] {
@@ -112,7 +125,9 @@ function describeEnd(what: string, run: RunRecord, { nowMs, style, width = Numbe
     dates.length === 0
       ? 'nothing to seal'
       : `sealed ${sealed.dates} of ${countOf(dates.length, 'date')}, ${countOf(sealed.rows, 'row')}`;
-  return `${what} ${ago(endOf(run), nowMs)}: ${word}, ${came}, ${countOf(requests, 'request')} in ${took}`;
+  const why = outcome === 'done' ? null : whyFailed(run);
+  const line = `${what} ${ago(endOf(run), nowMs)}: ${word}, ${came}, ${countOf(requests, 'request')} in ${took}`;
+  return cutText(why ? `${line}: ${escapeText(`${why.code}: ${why.message}`)}` : line, width);
 }
 
 function ago<At extends string | null>(at: At, nowMs: number) {
@@ -216,7 +231,7 @@ type ReasonOf = (date: DateStatus) => string | false | null | undefined;
 
 const whyDegraded: ReasonOf = ({ degraded_reason: reason, accepted }) => (accepted === null ? reason : null);
 const whyUnusual: ReasonOf = ({ doubts }) => doubts?.join('; ');
-const whyFailed: ReasonOf = ({ failed }) => failed && `${failed.code}: ${failed.message}`;
+const whyUnsealed: ReasonOf = ({ failed }) => failed && `${failed.code}: ${failed.message}`;
 const whyDamaged: ReasonOf = ({ damage }) => damage;
 const whyDifferent: ReasonOf = ({ audit }) => (audit?.result === 'differs' ? audit.reason : null);
 const whyNull: ReasonOf = ({ nulls = {} }) =>
@@ -260,7 +275,7 @@ function describeGaps(view: StatusView): readonly string[] {
   const names = lost.map(({ date, condition }) => `${date} ${condition}`);
   const paragraphs = [
     gaps.length === 0 ? [] : [table],
-    list(whyFailed, ', ', `${style.red('failed')}: `),
+    list(whyUnsealed, ', ', `${style.red('failed')}: `),
     lost.length === 0 ? [] : [`${style.red('lost')}: ${listFirst(names.reverse(), NAMED_DATES)}`],
     list(({ condition, accepted }) => accepted && `${condition}, ${describeAccepted(accepted)}`, ' '),
     list(whyDamaged, ', ', `${style.red('damaged')}: `),
@@ -308,11 +323,12 @@ function describeNotes(view: StatusView): readonly string[] {
   };
   return [
     ...describeRunning(view),
+    ...document.attention.map((what) => `${style.red('needs you')}: ${what}`),
     ...describeOwed(view).slice(0, 1),
     ...sumUp(style.yellow('degraded'), (date) => (date.damage === null ? whyDegraded(date) : null)),
     // Of two weeks: an old doubt is no news.
     ...sumUp(style.yellow('unusual'), whyUnusual, document.dates.slice(-10)),
-    ...sumUp(style.red('failed'), whyFailed),
+    ...sumUp(style.red('failed'), whyUnsealed),
     ...sumUp(style.red('damaged'), whyDamaged),
   ];
 }

@@ -79,6 +79,8 @@ export function describeFacts(view: JobView, nowMs: number, calendar: CalendarOv
     status_fault: view.status_fault ?? status?.fault ?? null,
     gap_dates: gaps,
     owed_events: status?.owed_events ?? null,
+    late: status?.late ?? null,
+    next_deadline: status?.next_deadline ?? null,
     active: active && describeRun(active),
     dates: status?.dates ?? [],
     date_counts: status?.date_counts ?? null,
@@ -182,6 +184,7 @@ function judgeJob(job: JobFacts, nowMs: number): readonly (Partial<Problem> & { 
     const text = `The last run of ${name} failed ${when}: ${last.error ?? OUTCOMES[last.outcome][0]}`;
     problems.push({ level: 'wrong', text, help: running ? null : 'retry', run: last.id });
   }
+  if (job.late) problems.push({ level: 'wrong', text: `${job.late.date} has missed its deadline: ${job.late.lacks}` });
   // Events that a program waits for. A run posts them at its end, so while one runs it is too early to say.
   if (owed && !running) {
     const [what, whose] = owed.count === 1 ? ['event has', 'its receiver'] : ['events have', 'their receiver'];

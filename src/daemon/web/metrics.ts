@@ -85,6 +85,14 @@ const JOB_GAUGES: Readonly<
     'Events that their receivers have not accepted. Absent until the status is read.',
     (job) => (job.status_read_at === null ? undefined : (job.owed_events?.count ?? 0)),
   ],
+  flowdrop_deadline_missed: [
+    '1 while the newest session is not sealed and mailed by schedule.sealed_by, or unknown. Absent without a deadline.',
+    ({ late, next_deadline: next }, nowMs) => {
+      const nextMs = parseInstant(next);
+      // A status that is older than the deadline does not know.
+      return nextMs === undefined ? undefined : Number(late !== null || nextMs <= nowMs);
+    },
+  ],
   flowdrop_job_file_fault: ['1 while the current job file is not in use.', ({ fault }) => (fault ? 1 : 0)],
   flowdrop_status_fault: [
     '1 while the status of the job cannot be read.',

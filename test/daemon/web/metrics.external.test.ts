@@ -135,6 +135,10 @@ describe('the metrics of the daemon', () => {
     const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: null };
     const owing = makeView([makeJob('nightly', { status: makeStatus('nightly', { owed_events }) })]);
     expect((await read(createMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job="nightly"}')).toBe(3);
+    expect(sample('flowdrop_deadline_missed{job="nightly-trades"}')).toBe(0);
+    const late = { date: '2026-11-20', deadline: '2026-11-20T22:30:00.000Z', lacks: 'it is not sealed' };
+    const missed = makeView([makeJob('nightly', { status: makeStatus('nightly', { late }) })]);
+    expect((await read(createMetrics(NO_OVERRIDE, REPO), missed))('flowdrop_deadline_missed{job="nightly"}')).toBe(1);
     // Not known is not nothing.
     expect(sample('flowdrop_gaps{job="zero-dte"}')).toBeUndefined();
     expect(sample('flowdrop_next_expiry_seconds{job="spx-chain"}')).toBeUndefined();
@@ -236,7 +240,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
     { timeout: 300_000 },
     () => {
       const checked = promtool(['check', 'rules', 'flowdrop.rules.yml']);
-      expect(checked).toEqual({ status: 0, said: expect.stringContaining('SUCCESS: 11 rules found') });
+      expect(checked).toEqual({ status: 0, said: expect.stringContaining('SUCCESS: 12 rules found') });
       const tested = promtool(['test', 'rules', 'flowdrop.rules.test.yml']);
       expect(tested).toEqual({ status: 0, said: expect.stringContaining('SUCCESS') });
       const rules = readFileSync(join(RULES, 'flowdrop.rules.yml'), 'utf8');

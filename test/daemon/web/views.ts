@@ -201,6 +201,8 @@ export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): 
     last_success: '2026-11-19T23:40:02.000Z',
     next_run: '2026-11-23T23:00:00.000Z',
     staged: null,
+    late: null,
+    next_deadline: '2026-11-23T22:30:00.000Z',
     owed_events: null,
     reports: listSessions('2026-10-12', LAST_SESSION)
       .toReversed()

@@ -1,7 +1,7 @@
 /** Ticks of schedules as instants, also where clocks are changed. What is started then is in `loop.test.ts`. */
 import { createTask } from 'node-cron';
 import { describe, expect, it } from 'vitest';
-import { createTicks } from '../../src/daemon/ticks.ts';
+import { createTicks } from '../../src/plan/ticks.ts';
 
 const MINUTE = 60_000;
 const DAY = 86_400_000;
