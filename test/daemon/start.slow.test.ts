@@ -137,7 +137,8 @@ it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up 
   await writeJob(cwd, { reports: '', schedule: `${SCHEDULE}\n  distributed: true` });
   // Nobody listens there: a port below 1024 that no program of the tests may use.
   const settings = { FLOWDROP_REDIS_URL: 'redis://127.0.0.1:9' };
-  const [first, second] = [place.start(settings), place.start(settings)];
+  const elsewhere = { ...settings, FLOWDROP_STATE_DIR: join(cwd, 'second') };
+  const [first, second] = [place.start(settings), place.start(elsewhere)];
   await Promise.all([first.until('status-page'), second.until('scheduled')]);
   first.child.kill('SIGHUP');
   const begun = performance.now();

@@ -14,8 +14,8 @@ import {
   sessionCloseSecond,
 } from '../../src/calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { createTicks } from '../../src/plan/ticks.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
+import { createTicks } from '../../src/plan/ticks.ts';
 import { readMailed } from '../chaos/judge.ts';
 import { createRow, type TableRow } from '../chaos/rows.ts';
 import { parseSqlJob } from '../support/jobs.ts';
