@@ -9,6 +9,7 @@
  * number. A record with a sentiment, side or right unknown to the API is in the total, but in none of these parts
  * (`CODES`).
  */
+import { capitalize } from '../core/units.ts';
 import { type Amount, divide } from './amount.ts';
 import { AT_ASK, AT_BID, IS_CALL, IS_MULTI_LEG, IS_PUT, IS_SWEEP, IS_ZERO_DTE } from './records.ts';
 
@@ -261,7 +262,7 @@ export const NUMBERS = ROWS.map((row: Row & NumberRow): ReportedNumber => {
   const isCount = row.sum === 'records' || row.sum === 'size';
   const words = row.name.replaceAll('_', ' ');
   return {
-    label: `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`,
+    label: capitalize(words),
     unit: isCount ? 'count' : row.quotient ? 'share' : 'dollars',
     ...row,
   };
