@@ -1,74 +1,56 @@
-/** What an answer to an assistant rests on: the dates of each dataset, and the gaps among them with their reasons. */
-import { z } from 'zod';
+/** What an answer to an assistant rests on: the dates of each dataset, and the gaps among them with what they mean. */
 import type { Coverage } from '../../archive/coverage.ts';
+import { listSessions } from '../../calendar/session.ts';
 import { Ledger } from '../../ledger/ledger.ts';
 import type { Condition } from '../../plan/conditions.ts';
-import type { Store } from '../../store/store.ts';
+import type { AskedStore } from '../query/asked-store.ts';
 
 /** About a quarter of sessions; the others are counted. */
 const MAX_DATES = 64;
 
-const MEANINGS = {
-  degraded: 'sealed, but known to be incomplete: the answer uses it and may be too low',
+const GAPS = {
+  degraded: 'sealed, but known to be incomplete',
   pending: 'not sealed yet, so not in the answer; it can still be fetched',
   missing: 'not in the answer: the source had no rows for this session',
   expired: 'lost, so not in the answer: it left the lookback before it was sealed',
   empty: 'nothing to seal: no row of the source meets the condition of the job',
-  unknown: 'a session that is not sealed, so not in the answer; nothing is recorded about it',
+  unknown: 'not in the answer: the session is not sealed, and nothing is recorded about it',
 } as const satisfies Partial<Record<Condition | 'unknown', string>>;
 
-const datesSchema = z.object({
-  count: z.number().int(),
-  first: z.string().nullable(),
-  last: z.string().nullable(),
-  newest: z.array(z.string()).describe(`the newest ${MAX_DATES} of them, newest first`),
-});
+type Gap = readonly [what: string, meaning: string, dates: readonly string[]];
 
-export const basisSchema = z.array(
-  z.object({
-    dataset: z.string(),
-    dates: datesSchema.describe('sealed dates that the answer rests on'),
-    gaps: z.array(z.object({ what: z.string(), meaning: z.string(), dates: datesSchema })),
-  }),
-);
-
-export type Basis = z.output<typeof basisSchema>[number];
-
-type Gaps = readonly (readonly [what: string, meaning: string, dates: readonly string[]])[];
-
-/** Of a statement's answer. @throws StoreFault */
-export async function describeBasis(store: Store, coverage: readonly Coverage[]): Promise<Basis[]> {
-  return await Promise.all(
-    coverage.map(async ({ dataset, dates, degraded, missing, unsummarized, lacking }) => {
-      const entries = missing.length > 0 ? (await new Ledger(store, dataset).conditions()).entries : undefined;
-      const found = missing.map((date) => [date, entries?.get(date)?.condition ?? 'unknown'] as const);
-      return buildBasis(dataset, dates, [
-        ...listGaps([...degraded.map((date) => [date, 'degraded'] as const), ...found]),
-        ['no summary', 'not in the answer: the date has no summary', unsummarized],
-        ...Array.from(lacking, ([name, some]) => [`no column ${name}`, 'the column is empty there', some] as const),
-      ]);
-    }),
-  );
-}
-
-/** By condition. A date that is known as complete is no gap. */
-export function listGaps(conditions: readonly (readonly [date: string, condition: Condition | 'unknown'])[]): Gaps {
-  return Object.entries(MEANINGS).map(([what, meaning]) => {
-    return [what, meaning, conditions.flatMap(([date, condition]) => (condition === what ? [date] : []))];
+/** Of the dates that an answer uses, and those that it lacks. @throws StoreFault */
+export async function describeBasis(
+  { store }: AskedStore,
+  { dataset, dates, missing, degraded }: Pick<Coverage, 'dataset' | 'dates' | 'missing' | 'degraded'>,
+  others: readonly Gap[] = [],
+) {
+  const { entries } = await new Ledger(store, dataset).conditions();
+  const gaps = Object.entries(GAPS).map(([what, meaning]): Gap => {
+    const own = missing.filter((date) => (entries.get(date)?.condition ?? 'unknown') === what);
+    return [what, meaning, what === 'degraded' ? degraded : own];
   });
-}
-
-/** @param dates ascending, as those of the gaps are; gaps without any are left out */
-export function buildBasis(dataset: string, dates: readonly string[], gaps: Gaps): Basis {
-  const some = gaps.filter(([, , lacking]) => lacking.length > 0);
+  const some = [...gaps, ...others].filter(([, , lacking]) => lacking.length > 0);
   return {
     dataset,
     dates: listDates(dates),
-    gaps: some.map(([what, meaning, lacking]) => ({ what, meaning, dates: listDates(lacking) })),
+    gaps: some.map(([what, meaning, lacking]) => ({ what, meaning, ...listDates(lacking) })),
   };
 }
 
-function listDates(dates: readonly string[]): z.output<typeof datesSchema> {
-  const newest = dates.slice(-MAX_DATES).reverse();
-  return { count: dates.length, first: dates[0] ?? null, last: dates.at(-1) ?? null, newest };
+/** Of all dates of a dataset. @throws StoreFault */
+export async function describeDates(asked: AskedStore, dataset: string) {
+  const ledger = new Ledger(asked.store, dataset);
+  const dates = await ledger.dates();
+  const { entries } = await ledger.conditions();
+  const sessions = dates[0] === undefined ? [] : listSessions(dates[0], asked.findLastSession(), asked.calendar);
+  const missing = [...new Set([...sessions, ...entries.keys()])].filter((date) => !dates.includes(date)).sort();
+  const degraded = dates.filter((date) => entries.get(date)?.condition === 'degraded');
+  return await describeBasis(asked, { dataset, dates, missing, degraded });
+}
+
+/** @param dates in any order */
+function listDates(dates: readonly string[]) {
+  const newest = dates.toSorted().reverse();
+  return { count: dates.length, first: newest.at(-1), last: newest[0], newest: newest.slice(0, MAX_DATES) };
 }

@@ -7,17 +7,23 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
+import { z } from 'zod';
+import { MAX_TABLE_ROWS } from '../../archive/output-format.ts';
 import { type Call, type Cli, usage } from '../context.ts';
 import { type AskedStore, type AskingCli, openAskedStore } from '../query/asked-store.ts';
-import { answerQuery, QUERY_INPUT, QUERY_OUTPUT } from './answer-query.ts';
+import { answerDescribe } from './describe-tool.ts';
+import { answerQuery } from './query-tool.ts';
+import { answerReport } from './report-tool.ts';
 
 /** Clients give a tool 60 seconds by default; the answer must come before. */
 const DEFAULT_TIMEOUT_SECONDS = 45;
 const MAX_TIMEOUT_SECONDS = 3_600;
+/** As many rows as an assistant usually reads. */
+const DEFAULT_ROWS = 200;
 /** Assistants call tools side by side; the statements run one after another. */
 const MAX_WAITING = 16;
 
-const READ_ONLY = { readOnlyHint: true, openWorldHint: false };
+const annotations = { readOnlyHint: true, openWorldHint: false };
 const INSTRUCTIONS =
   "Sealed U.S. option trades and their mailed reports. Call `describe` first. SQL is ClickHouse's; conditions on `date` make it fast. Say which dates an answer rests on, and name its gaps.";
 
@@ -27,7 +33,7 @@ export async function mcp(cli: Cli, { options }: Call<'mcp'>) {
   // As `main.ts` gives them, they are those of the process.
   const [input, output] = [terminal.stdin as Readable, terminal.stdout as Writable];
   try {
-    const isOver = Promise.race([once(input, 'end', { signal }), once(input, 'close', { signal })]);
+    const isOver = once(input, 'end', { signal });
     await server.connect(new StdioServerTransport(input, output));
     await isOver.catch((error: unknown) => {
       if (!signal.aborted) throw error;
@@ -40,12 +46,11 @@ export async function mcp(cli: Cli, { options }: Call<'mcp'>) {
 
 /** The tools, not connected yet; the store is opened when it is first needed. @throws Fault `USAGE` */
 export function createToolServer(cli: AskingCli & Pick<Cli, 'describe'>, options: Call<'mcp'>['options']) {
-  const { timeout = DEFAULT_TIMEOUT_SECONDS } = options;
-  if (!(timeout > 0 && timeout <= MAX_TIMEOUT_SECONDS))
-    throw usage(
-      `--timeout is ${timeout}; allowed are up to ${MAX_TIMEOUT_SECONDS} seconds`,
-      'flowdrop mcp --timeout 45',
-    );
+  const { timeout: timeoutSeconds = DEFAULT_TIMEOUT_SECONDS } = options;
+  if (!(timeoutSeconds > 0 && timeoutSeconds <= MAX_TIMEOUT_SECONDS)) {
+    const allowed = `allowed is a number of seconds above 0, up to ${MAX_TIMEOUT_SECONDS}`;
+    throw usage(`--timeout is ${timeoutSeconds}; ${allowed}`, 'flowdrop mcp --timeout 45');
+  }
   let opening: Promise<AskedStore> | undefined;
   const open = async () => {
     opening ??= openAskedStore(cli, options, MAX_WAITING);
@@ -55,27 +60,53 @@ export function createToolServer(cli: AskingCli & Pick<Cli, 'describe'>, options
     });
     return await opening;
   };
-  const answer = async (find: (asked: AskedStore) => Promise<Record<string, unknown>>) => {
+  const answer = async (find: (asked: AskedStore) => Promise<object>) => {
     try {
-      const structuredContent = await find(await open());
-      // Also as text, for clients that know no structured content.
-      return { content: [{ type: 'text' as const, text: JSON.stringify(structuredContent) }], structuredContent };
+      return { content: [{ type: 'text' as const, text: JSON.stringify(await find(await open())) }] };
     } catch (error) {
-      return { content: [{ type: 'text' as const, text: cli.describe(error).text }], isError: true };
+      return { content: [{ type: 'text' as const, text: cli.describe(error).text.trim() }], isError: true };
     }
   };
-  const { version } = cli.openers;
-  const server = new McpServer({ name: 'flowdrop', title: 'flowdrop', version }, { instructions: INSTRUCTIONS });
+  const { version, docsDir } = cli.openers;
+  const server = new McpServer({ name: 'flowdrop', version }, { instructions: INSTRUCTIONS });
   server.registerTool(
     'query',
     {
-      title: 'Query the drops',
-      description: 'Runs one SELECT (or SHOW TABLES, DESCRIBE TABLE) in ClickHouse SQL over all sealed dates.',
-      inputSchema: QUERY_INPUT,
-      outputSchema: QUERY_OUTPUT,
-      annotations: READ_ONLY,
+      description:
+        'Runs one SELECT in ClickHouse SQL over all sealed dates. Rows have their values in the order of the columns; left_out says if rows are missing at the end; basis has the dates behind the answer, and the gaps.',
+      inputSchema: z.strictObject({
+        sql: z.string().min(1),
+        max_rows: z.number().int().min(1).max(MAX_TABLE_ROWS).default(DEFAULT_ROWS),
+      }),
+      annotations,
     },
-    (input, { signal }) => answer((asked) => answerQuery(asked, input, { timeoutSeconds: timeout, signal })),
+    ({ sql, max_rows: maxRows }, { signal }) =>
+      answer((asked) => answerQuery(asked, sql, maxRows, { timeoutSeconds, signal })),
+  );
+  server.registerTool(
+    'describe',
+    {
+      description:
+        'Lists tables, formulas, and all dates with their gaps; of one table the columns and their meanings; of one formula its text.',
+      inputSchema: z.strictObject({ table: z.string().optional(), formula: z.string().optional() }),
+      annotations,
+    },
+    (topic, { signal }) => answer((asked) => answerDescribe(asked, topic, docsDir, { timeoutSeconds, signal })),
+  );
+  server.registerTool(
+    'report',
+    {
+      description:
+        'The numbers of a mailed flow report, each with its definition and those of earlier sessions. Default: the newest date.',
+      inputSchema: z.strictObject({
+        job: z.string().optional().describe('default: the only one with reports'),
+        date: z.iso.date().optional(),
+        report: z.string().optional().describe('id, where a job mails several'),
+        revision: z.number().int().optional(),
+      }),
+      annotations,
+    },
+    (chosen) => answer(async (asked) => answerReport(asked, chosen, await cli.openers.openLog({ quiet: true }))),
   );
   const close = async () => {
     await server.close();

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
 import { type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { AnswerFile } from '../../archive/output-format.ts';
-import { previousSessions } from '../../calendar/session.ts';
+import { type CalendarOverride, previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { findNearest } from '../../core/nearest.ts';
@@ -43,17 +43,29 @@ export async function openAskedStore(cli: AskingCli, options: StoreChoice, maxWa
   try {
     store = await openers.openStore(place.to);
     const calendar = await openers.readCalendar();
-    return { place, folder, store, query: createQuery(store, calendar), close };
+    /** The last session that should be sealed by now. */
+    const findLastSession = () => {
+      const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
+      return lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole;
+    };
+    return {
+      place,
+      folder,
+      store,
+      calendar,
+      findLastSession,
+      query: createQuery(store, calendar, findLastSession),
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
   }
 
   /** @returns what `Archive.query` does */
-  function createQuery(opened: Store, calendar: Awaited<ReturnType<typeof openers.readCalendar>>) {
+  function createQuery(opened: Store, calendar: CalendarOverride, findLastSession: () => string) {
     let archive: { readonly datasets: string; readonly opened: ReturnType<typeof openArchive> } | undefined;
     return async (request: Omit<AnswerFile, 'limits'> & { readonly sql: string }): Promise<ArchiveAnswer> => {
-      const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
       const datasets = await listReadable(opened, place);
       if (archive?.datasets !== datasets.join()) {
         const own = openArchive({
@@ -75,7 +87,7 @@ export async function openAskedStore(cli: AskingCli, options: StoreChoice, maxWa
       }
       return await (await archive.opened).query(await workers, {
         ...request,
-        lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
+        lastSession: findLastSession(),
         maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
       });
     };
