@@ -318,7 +318,7 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
   },
   mcp: {
     group: 'data',
-    summary: 'give an assistant read-only tools over the drops and the mailed reports, by MCP on stdin and stdout',
+    summary: 'let an assistant read drops and mailed reports, by MCP on stdin and stdout',
     options: {
       ...STORE_CHOICE,
       timeout: number('seconds', 'time after which a query is ended (default: 45)'),
