@@ -214,21 +214,22 @@ describe('flowdrop mcp', () => {
   });
 
   it('ends a query that would run for minutes, says so, and answers the next one', async () => {
-    const { call } = await openTools(cwd, { timeout: 2 });
-    expect((await call('query', { sql: 'SELECT 1' })).json.rows).toEqual([[1]]);
-    const sql = 'SELECT sum(a.premium * b.premium * c.premium) FROM trades a, trades b, trades c';
+    const { call } = await openTools(cwd, { timeout: 4 });
+    // The engine's process takes its time to start on a busy machine, at first and when it replaces one that was ended.
+    const answersAtLast = async (sql: string) =>
+      await expect.poll(async () => (await call('query', { sql })).json.rows, { timeout: 60_000 }).toEqual([[1]]);
+    await answersAtLast('SELECT 1');
     const startedMs = performance.now();
-    const { isError, text } = await call('query', { sql });
-    // The machine may be slow, but not for a minute.
+    const { isError, text } = await call('query', {
+      sql: 'SELECT sum(a.premium * b.premium * c.premium) FROM trades a, trades b, trades c',
+    });
     expect(performance.now() - startedMs).toBeLessThan(30_000);
     expect([isError, text]).toEqual([
       true,
-      expect.stringContaining('QUERY_TIMEOUT: the query was ended after 2 seconds'),
+      expect.stringContaining('QUERY_TIMEOUT: the query was ended after 4 seconds'),
     ]);
     expect(text).toContain('flowdrop mcp --timeout SECONDS');
-    await expect
-      .poll(async () => (await call('query', { sql: 'SELECT 2' })).json.rows, { timeout: 60_000 })
-      .toEqual([[2]]);
+    await answersAtLast('SELECT 1');
   });
 
   it('bounds rows and bytes of an answer, and says what is left out', async () => {
@@ -240,8 +241,10 @@ describe('flowdrop mcp', () => {
     expect(wide.json.rows.length).toBeGreaterThan(100);
     expect(wide.json.left_out).toContain('at most 100.0 kB');
     expect(Buffer.byteLength(wide.text)).toBeLessThan(110_000);
-    const sql = "SELECT repeat('x', 200000) AS long";
-    expect((await call('query', { sql })).text).toMatch(/ANSWER_TOO_LARGE: .*200.* kB.*\n {2}-> /);
+    const long = await call('query', { sql: "SELECT repeat('x', 200000) AS long" });
+    expect([long.json.rows, long.json.left_out]).toEqual([[], expect.stringContaining('Select fewer columns')]);
+    const sql = "SELECT repeat('x', 1000000) AS long FROM trades LIMIT 40";
+    expect((await call('query', { sql })).text).toMatch(/ANSWER_TOO_LARGE: .*40.* MB.*\n {2}-> /);
     expect((await call('query', { sql: 'SELECT 1', max_rows: 1_001 })).isError).toBe(true);
   });
 

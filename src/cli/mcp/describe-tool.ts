@@ -2,20 +2,20 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { REPORTS_PREFIX } from '../../ledger/layout.ts';
-import { listDatasets } from '../../ledger/ledger.ts';
 import { usage } from '../context.ts';
 import type { AskedStore } from '../query/asked-store.ts';
 import { describeDates } from './basis.ts';
-import { askTable, type Bounds } from './query-tool.ts';
+import { askTable } from './query-tool.ts';
 
-interface Topic {
-  readonly table?: string | undefined;
-  readonly formula?: string | undefined;
-}
+type Topic = Readonly<Record<'table' | 'formula', string | undefined>>;
 
 /** @param docs folder of the pages @throws Fault `FORMULA_UNKNOWN` (usage); those of `askTable` */
-export async function answerDescribe(asked: AskedStore, { table, formula }: Topic, docs: string, bounds: Bounds) {
-  const { store, place } = asked;
+export async function answerDescribe(
+  asked: AskedStore,
+  { table, formula }: Partial<Topic>,
+  docs: string,
+  signal: AbortSignal,
+) {
   const formulas = await readSections(join(docs, 'formulas.md'));
   const titles = formulas.map(([title]) => title);
   const wanted = formulas.find(([title]) => title.toLowerCase() === formula?.toLowerCase());
@@ -23,14 +23,13 @@ export async function answerDescribe(asked: AskedStore, { table, formula }: Topi
     const hint = `Name one of these: ${titles.join('; ')}.`;
     throw usage(`no formula is named ${JSON.stringify(formula)}`, hint, 'FORMULA_UNKNOWN');
   }
-  const tables = await askTable(asked, 'SHOW TABLES', bounds);
-  const columns = table === undefined ? undefined : await askTable(asked, `DESCRIBE TABLE \`${table}\``, bounds);
+  const tables = await askTable(asked, 'SHOW TABLES', signal);
+  const columns = table === undefined ? undefined : await askTable(asked, `DESCRIBE TABLE \`${table}\``, signal);
   const names = columns?.data.map(([name]) => `\`${name}\``) ?? [];
   const countNames = (text: string) => names.filter((name) => text.includes(name)).length;
   const dictionary = (await readSections(join(docs, 'data.md')))
     .map(([, text]) => text.replace(/ {2,}/g, ' ').replace(/-{4,}/g, '---'))
     .sort((a, b) => countNames(b) - countNames(a))[0];
-  const datasets = [...new Set([...(await listDatasets(store)), ...place.datasets])].sort();
   return {
     tables: Object.fromEntries(tables.data),
     columns: columns && Object.fromEntries(columns.data),
@@ -38,8 +37,8 @@ export async function answerDescribe(asked: AskedStore, { table, formula }: Topi
     meanings: columns && dictionary && 2 * countNames(dictionary) > names.length ? dictionary : undefined,
     formula: wanted?.[1],
     formulas: wanted === undefined ? titles : undefined,
-    jobs_with_reports: await store.listFolders(REPORTS_PREFIX),
-    basis: await Promise.all(datasets.map((dataset) => describeDates(asked, dataset))),
+    jobs_with_reports: await asked.store.listFolders(REPORTS_PREFIX),
+    basis: await Promise.all(asked.datasets.map((dataset) => describeDates(asked, dataset))),
   };
 }
 

@@ -9,6 +9,8 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { z } from 'zod';
 import { MAX_TABLE_ROWS } from '../../archive/output-format.ts';
+import { Fault } from '../../core/errors.ts';
+import { countOf } from '../../core/units.ts';
 import { type Call, type Cli, usage } from '../context.ts';
 import { type AskedStore, type AskingCli, openAskedStore } from '../query/asked-store.ts';
 import { answerDescribe } from './describe-tool.ts';
@@ -60,11 +62,16 @@ export function createToolServer(cli: AskingCli & Pick<Cli, 'describe'>, options
     });
     return await opening;
   };
-  const answer = async (find: (asked: AskedStore) => Promise<object>) => {
+  const answer = async (signal: AbortSignal, find: (asked: AskedStore, signal: AbortSignal) => Promise<object>) => {
+    let timeout: AbortSignal | undefined;
     try {
-      return { content: [{ type: 'text' as const, text: JSON.stringify(await find(await open())) }] };
+      const asked = await open();
+      timeout = AbortSignal.timeout(timeoutSeconds * 1_000);
+      const text = JSON.stringify(await find(asked, AbortSignal.any([signal, timeout])));
+      return { content: [{ type: 'text' as const, text }] };
     } catch (error) {
-      return { content: [{ type: 'text' as const, text: cli.describe(error).text.trim() }], isError: true };
+      const { text } = cli.describe(timeout?.aborted ? createTimeout(timeoutSeconds) : error);
+      return { content: [{ type: 'text' as const, text: text.trim() }], isError: true };
     }
   };
   const { version, docsDir } = cli.openers;
@@ -81,7 +88,7 @@ export function createToolServer(cli: AskingCli & Pick<Cli, 'describe'>, options
       annotations,
     },
     ({ sql, max_rows: maxRows }, { signal }) =>
-      answer((asked) => answerQuery(asked, sql, maxRows, { timeoutSeconds, signal })),
+      answer(signal, (asked, bounded) => answerQuery(asked, sql, maxRows, bounded)),
   );
   server.registerTool(
     'describe',
@@ -91,13 +98,13 @@ export function createToolServer(cli: AskingCli & Pick<Cli, 'describe'>, options
       inputSchema: z.strictObject({ table: z.string().optional(), formula: z.string().optional() }),
       annotations,
     },
-    (topic, { signal }) => answer((asked) => answerDescribe(asked, topic, docsDir, { timeoutSeconds, signal })),
+    (topic, { signal }) => answer(signal, (asked, bounded) => answerDescribe(asked, topic, docsDir, bounded)),
   );
   server.registerTool(
     'report',
     {
       description:
-        'The numbers of a mailed flow report, each with its definition and those of earlier sessions. Default: the newest date.',
+        'The numbers of a mailed flow report, each with its definition and those of earlier sessions, and the levels of its symbols, whose formulas `describe` has. Default: the newest date.',
       inputSchema: z.strictObject({
         job: z.string().optional().describe('default: the only one with reports'),
         date: z.iso.date().optional(),
@@ -106,11 +113,19 @@ export function createToolServer(cli: AskingCli & Pick<Cli, 'describe'>, options
       }),
       annotations,
     },
-    (chosen) => answer(async (asked) => answerReport(asked, chosen, await cli.openers.openLog({ quiet: true }))),
+    (chosen, { signal }) =>
+      answer(signal, async (asked) => answerReport(asked, chosen, await cli.openers.openLog({ quiet: true }))),
   );
   const close = async () => {
     await server.close();
     await (await opening?.catch(() => undefined))?.close();
   };
   return { server, close };
+}
+
+function createTimeout(seconds: number): Fault {
+  return new Fault('QUERY_TIMEOUT', `the query was ended after ${countOf(seconds, 'second')}`, {
+    kind: 'usage',
+    hint: 'Query fewer dates, symbols or columns: a condition on date skips files. Or start `flowdrop mcp --timeout SECONDS` with more.',
+  });
 }

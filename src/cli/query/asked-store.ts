@@ -1,7 +1,7 @@
 /**
  * The store whose drops `query` and `mcp` read: which one it is, and its archive, opened with an engine process of its own.
  * Invariant: what is opened is closed by `close`, in the middle of a statement too. Each statement lists the sealed dates
- * and the datasets again.
+ * again; the datasets are those of the opening.
  */
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
 import { type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
 import type { AnswerFile } from '../../archive/output-format.ts';
-import { type CalendarOverride, previousSessions } from '../../calendar/session.ts';
+import { previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
 import { findNearest } from '../../core/nearest.ts';
@@ -32,7 +32,7 @@ export type AskedStore = Awaited<ReturnType<typeof openAskedStore>>;
  */
 export async function openAskedStore(cli: AskingCli, options: StoreChoice, maxWaiting = 1) {
   const { openers, self } = cli;
-  const types = options.apiTypes ? 'api' : 'typed';
+  const { apiTypes } = options;
   const place = await findDataset(cli, options);
   const server = await openers.openQueryServer(options.engine);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
@@ -43,54 +43,34 @@ export async function openAskedStore(cli: AskingCli, options: StoreChoice, maxWa
   try {
     store = await openers.openStore(place.to);
     const calendar = await openers.readCalendar();
+    const datasets = await listReadable(store, place);
+    const archive = await openArchive({
+      store,
+      readAccess: () => openers.readAccess(place.to),
+      datasets,
+      trades: place.trades,
+      types: apiTypes ? 'api' : 'typed',
+      // The API has no such column.
+      families: apiTypes ? undefined : place.families,
+      calendar,
+      folder,
+      server,
+    });
     /** The last session that should be sealed by now. */
     const findLastSession = () => {
       const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
       return lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole;
     };
-    return {
-      place,
-      folder,
-      store,
-      calendar,
-      findLastSession,
-      query: createQuery(store, calendar, findLastSession),
-      close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
-
-  /** @returns what `Archive.query` does */
-  function createQuery(opened: Store, calendar: CalendarOverride, findLastSession: () => string) {
-    let archive: { readonly datasets: string; readonly opened: ReturnType<typeof openArchive> } | undefined;
-    return async (request: Omit<AnswerFile, 'limits'> & { readonly sql: string }): Promise<ArchiveAnswer> => {
-      const datasets = await listReadable(opened, place);
-      if (archive?.datasets !== datasets.join()) {
-        const own = openArchive({
-          store: opened,
-          readAccess: () => openers.readAccess(place.to),
-          datasets,
-          trades: place.trades,
-          types,
-          // The API has no such column.
-          families: types === 'api' ? undefined : place.families,
-          calendar,
-          folder,
-          server,
-        });
-        archive = { datasets: datasets.join(), opened: own };
-        own.catch(() => {
-          archive = undefined;
-        });
-      }
-      return await (await archive.opened).query(await workers, {
+    const query = async (request: Omit<AnswerFile, 'limits'> & { readonly sql: string }): Promise<ArchiveAnswer> =>
+      await archive.query(await workers, {
         ...request,
         lastSession: findLastSession(),
         maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
       });
-    };
+    return { store, datasets, calendar, folder, findLastSession, query, close };
+  } catch (error) {
+    await close();
+    throw error;
   }
 
   async function close(): Promise<void> {
