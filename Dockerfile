@@ -5,7 +5,7 @@
 ARG BASE=node:24-bookworm-slim
 FROM ${BASE} AS build
 WORKDIR /app
-COPY package.json package-lock.json .npmrc ./
+COPY package.json npm-shrinkwrap.json .npmrc ./
 # No package that runs needs an install script: binaries come inside the packages.
 RUN npm ci --ignore-scripts
 COPY tsconfig.json ./

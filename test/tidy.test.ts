@@ -173,7 +173,7 @@ describe('the package', () => {
   });
 
   it('has a lockfile without download addresses', () => {
-    expect(readFileSync(join(REPO, 'package-lock.json'), 'utf8')).not.toContain('"resolved": "http');
+    expect(readFileSync(join(REPO, 'npm-shrinkwrap.json'), 'utf8')).not.toContain('"resolved": "http');
   });
 });
 
