@@ -44,6 +44,7 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@fastify/compress': ['service'],
   '@fastify/cookie': ['service'],
   commander: ['cli'],
+  '@modelcontextprotocol/sdk': ['cli'],
   mjml: ['report'],
   vega: ['report'],
   'vega-lite': ['report'],

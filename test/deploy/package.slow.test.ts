@@ -33,9 +33,10 @@ afterAll(async () => await remove());
 
 it('brings the commands, and neither tests nor sources', async () => {
   expect((await flowdrop('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
-  const brought = ['CHANGELOG.md', 'LICENSE', 'NOTICE', 'README.md', 'dist', 'jobs', 'npm-shrinkwrap.json'];
+  const brought = ['CHANGELOG.md', 'LICENSE', 'NOTICE', 'README.md', 'dist', 'docs', 'jobs'];
   const files = (await readdir(place)).filter((name) => name !== 'node_modules');
-  expect(files.sort()).toEqual([...brought, 'package.json', 'sql', 'templates'].sort());
+  expect(files.sort()).toEqual([...brought, 'npm-shrinkwrap.json', 'package.json', 'sql', 'templates'].sort());
+  expect(await readdir(join(place, 'docs'))).toEqual(['data.md', 'formulas.md']);
 });
 
 it('installs the versions that were tested, for this Node', async () => {

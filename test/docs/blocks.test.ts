@@ -40,6 +40,7 @@ const DONE_HERE = [
 const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'js webhook check': 'test/alert/docs.test.ts',
   'json event check': 'test/docs/events.test.ts',
+  'json mcp check': 'test/flow/mcp.slow.test.ts',
   'yaml look check': 'test/deliver/report-look.slow.test.ts',
   'python run': 'test/docs/python.external.test.ts',
   'python catalog run': 'test/catalog/attach.external.test.ts',
