@@ -16,7 +16,7 @@ import { createDropFolder, writeDrop } from '../report/drop-file.ts';
 import { createRandomDay } from '../report/random-day.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { listBlocks, listCodes, listRows, readSection } from '../support/pages.ts';
+import { listBlocks, listCodes, readSection } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
@@ -300,8 +300,11 @@ describe('the data dictionary', () => {
     const rows = await queryDuckDb(`DESCRIBE SELECT * FROM read_parquet('${summary}', hive_partitioning = false)`);
     const types: Readonly<Record<string, string>> = { VARCHAR: 'string', BIGINT: 'int64', DOUBLE: 'double' };
     expect(rows.map((row) => [row['column_name'], types[String(row['column_type'])]])).toEqual(
-      listRows(readSection('docs/data.md', 'Summary')).flatMap(([names = '', type = '']) =>
-        listCodes(names).map((name) => [name, listCodes(type)[0]?.replace('?', '')]),
+      // Names, then their type.
+      [...readSection('docs/data.md', 'Summary').matchAll(/^- ([^:]*):/gm)].flatMap(([, head = '']) =>
+        [...head.matchAll(/((?:`\w+`(?:, )?)+) `(\w+)\??`/g)].flatMap(([, names = '', type]) =>
+          listCodes(names).map((name) => [name, type]),
+        ),
       ),
     );
   });
