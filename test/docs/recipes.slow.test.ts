@@ -25,7 +25,7 @@ const python = findPython();
 const blocks = ['docs/recipes.md', 'docs/data.md'].flatMap(listBlocks);
 const textsOf = (info: string) => blocks.filter((block) => block.info === info).map(({ text }) => text);
 const sqlPrefix = readFileSync(join(REPO, 'docs/examples/counted.sql'), 'utf8').replace(/^--.*\n/, '');
-const [views = ''] = textsOf('sql duckdb recipe setup');
+const views = readFileSync(join(REPO, 'docs/examples/views.sql'), 'utf8');
 /** Cells of the file by their titles, which are those of the recipes. */
 const cells = new Map(
   readFileSync(join(REPO, 'docs/examples/recipes.py'), 'utf8')
