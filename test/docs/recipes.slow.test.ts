@@ -55,7 +55,7 @@ const recipes: readonly Recipe[] = [...new Set(blocks.map(({ heading }) => headi
     .filter(({ info }) => info === 'sql recipe run' || info === 'sql duckdb recipe run')
     .map(({ info, text }, at) => {
       const title = at === 0 ? heading : `${heading} (${at + 1})`;
-      const sql = /\bcounted\b/.test(text) ? `${sqlPrefix}${text}` : text;
+      const sql = /\b(counted|spots)\b/.test(text) ? `${sqlPrefix}${text}` : text;
       return { title, sql, isDuckDbOnly: info === 'sql duckdb recipe run', python: cells.get(title) };
     });
 });
