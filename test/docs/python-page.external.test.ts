@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { buildCountedTable } from '../../src/report/records.ts';
-import { writeDrop } from '../report/drop-file.ts';
+import { createTrade, writeDrop } from '../report/drop-file.ts';
 import { createRandomDay } from '../report/random-day.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { listFiles, makeFolder, REPO } from '../support/flowdrop.ts';
@@ -150,7 +150,16 @@ describe.skipIf(python.isMissing)('the page of Python', () => {
   it('leaves out the same records as the report on a day full of cancels, with cells that are null', async () => {
     const engine = await openEmbeddedEngine();
     try {
-      const day = createRandomDay(11, { date: NEWEST, prints: 3000, gaps: 0.03 });
+      // A print without a price, size or strike is not what a message without one cancels.
+      const lacking = (['price', 'size', 'strike'] as const).flatMap((name) =>
+        ['AUTO', 'CANC'].map((type, at) =>
+          createTrade({
+            ...{ date: NEWEST, symbol: name, time: `${NEWEST} 10:00:0${at}`, id: `${name}-${at}` },
+            ...{ option_activity_type: type, [name]: null },
+          }),
+        ),
+      );
+      const day = [...createRandomDay(11, { date: NEWEST, prints: 3000, gaps: 0.03 }), ...lacking];
       const { path } = await writeDrop(engine, cwd, 'random', day, undefined, true);
       const table = `file('${path}', Parquet)`;
       const [expected] = await engine.rows<{ readonly n: number; readonly lots: number }>(
