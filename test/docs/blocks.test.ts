@@ -57,6 +57,7 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'sql recipe run': 'test/docs/recipes.slow.test.ts',
   'sql duckdb recipe run': 'test/docs/recipes.slow.test.ts',
   'sh recipe run': 'test/docs/recipes.slow.test.ts',
+  'sh request run': 'test/service/contract.test.ts',
   'sh tutorial serve': 'test/docs/tutorial.slow.test.ts',
   'sh tutorial run': 'test/docs/tutorial.slow.test.ts',
 };
