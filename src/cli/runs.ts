@@ -9,7 +9,7 @@ import { countOf, formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunLog, readRunLog } from '../state/run-log.ts';
-import { endOf, type RunRecord, whyFailed } from '../state/run-record.ts';
+import { endOf, OUTCOME_WORDS, type RunRecord, whyFailed } from '../state/run-record.ts';
 import { type Call, type Cli, usage } from './context.ts';
 import { escapeText, formatTable, measureWidth, right } from './terminal/text.ts';
 
@@ -56,7 +56,7 @@ function describeRuns(entries: readonly RunRecord[], nowMs: number, width: numbe
       formatInstant(start, EXCHANGE_TIME_ZONE, nowMs),
       run.args.join(' '),
       run.reason,
-      `${outcome ?? 'running'}${code === undefined ? '' : `: ${code}`}`,
+      `${nameOutcome(outcome)}${code === undefined ? '' : `: ${code}`}`,
       end === null ? '' : formatDuration(Date.parse(end) - Date.parse(start)),
       formatCount(run.requests),
       formatCount(run.rows),
@@ -69,6 +69,8 @@ function describeRuns(entries: readonly RunRecord[], nowMs: number, width: numbe
   const shorter = rows.map((row) => row.slice(0, -1));
   return formatTable(columns.slice(0, -1), shorter, { width });
 }
+
+const nameOutcome = (outcome: RunRecord['outcome']) => (outcome === null ? 'running' : OUTCOME_WORDS[outcome]);
 
 /** What to type after it; null if nothing is left to do. */
 function suggestNext({ job, outcome, args }: RunRecord): string | null {
@@ -90,7 +92,7 @@ function describeRun(run: RunRecord, path: string, lines: RunLog['lines'], nowMs
   const why = [error, ...dates.map((one) => one.error)].flatMap((one) => one ?? []);
   const told = why.filter((one, at) => why.findIndex(({ message }) => message === one.message) === at);
   return [
-    `Run ${id} of ${job}: ${outcome ?? 'running'}`,
+    `Run ${id} of ${job}: ${nameOutcome(outcome)}`,
     `\`flowdrop ${args.join(' ')}\` (${reason}), ${started}, ${outcome === null ? 'so far' : 'took'} ${took}`,
     ...told.map(
       ({ code, message, hint }) => `${code}: ${escapeText(`${message}${hint ? `\n  -> ${hint}` : ''}`, '\n')}`,
@@ -100,7 +102,7 @@ function describeRun(run: RunRecord, path: string, lines: RunLog['lines'], nowMs
     rows.length > 0 && `\n${table}\n`,
     `${countOf(run.requests, 'request')}${again}, ${countOf(run.rows, 'row')}`,
     ...reports.map(({ report, date, sent, unsent }) => `${report} of ${date}: mailed to ${sent}, not to ${unsent}`),
-    lines.length === 0 ? `No log at ${path}` : `\nThe end of ${path}:`,
+    lines.length === 0 ? 'Nothing was logged.' : `\nThe end of ${path}:`,
     ...lines.map(({ at, level, text }) => {
       return `${at === null ? '' : `${formatExactTime(at, EXCHANGE_TIME_ZONE)} `}${level} ${escapeText(text)}`;
     }),

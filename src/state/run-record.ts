@@ -14,7 +14,16 @@ export type RunCommand = (typeof RUN_COMMANDS)[number];
 const RUN_REASONS = ['scheduled', 'catch-up', 'retry', 'take-over', 'gap', 'stage', 'asked', 'hand'] as const;
 
 /** `died`: its process ended without a word. `timed-out`: the daemon stopped it, because it took too long. */
-const RUN_OUTCOMES = ['done', 'failed', 'usage', 'incomplete', 'active', 'interrupted', 'died', 'timed-out'] as const;
+export const RUN_OUTCOMES = [
+  'done',
+  'failed',
+  'usage',
+  'incomplete',
+  'active',
+  'interrupted',
+  'died',
+  'timed-out',
+] as const;
 
 export const errorSchema = z.object({ code: z.string(), message: z.string(), hint: z.string().optional() });
 
@@ -86,6 +95,18 @@ export type RunRecord = z.infer<typeof runRecordSchema>;
 
 /** What a run ended with. */
 export type RunOutcome = NonNullable<RunRecord['outcome']>;
+
+/** Outcomes in the words of people. */
+export const OUTCOME_WORDS: Readonly<Record<RunOutcome, string>> = {
+  done: 'done',
+  failed: 'failed',
+  usage: 'failed',
+  incomplete: 'incomplete',
+  active: 'another run was active',
+  interrupted: 'stopped',
+  died: 'died',
+  'timed-out': 'timed out',
+};
 
 /** Whether it ended in a way that a person should see. */
 export function isFailed(outcome: RunRecord['outcome']): boolean {

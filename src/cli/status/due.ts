@@ -11,7 +11,7 @@ import { GAP_WARNING_MS, sealsFrom } from '../../plan/dates.ts';
 import type { Ticks } from '../../plan/ticks.ts';
 import type { DateStatus, JobStatus } from '../../state/documents.ts';
 import type { Heartbeat } from '../../state/heartbeat.ts';
-import type { RunRecord } from '../../state/run-record.ts';
+import { isFailed, type RunRecord } from '../../state/run-record.ts';
 
 /** How late a timer may start its run. */
 const GRACE_MS = 15 * 60_000;
@@ -68,6 +68,9 @@ export function listAttention(
     const dueMs = findLastDue(facts, nowMs - GRACE_MS);
     return ticks === undefined || (dueMs !== undefined && dueMs >= sealsFrom(job, one.date, calendar));
   };
+  // Before the first run that went through nothing is known, so nothing expires here.
+  if (dates.length === 0 && running === null && last !== null && isFailed(last.outcome))
+    return [`the last run failed before any date was known: \`flowdrop runs ${job.name} last\` says why`];
   const neglected = running === null ? open.filter(isNeglected) : [];
   if (neglected.length === 0) return [];
   const leftMs = Math.min(...neglected.map(leftOf));

@@ -12,7 +12,7 @@ import { countOf, formatCount, formatDuration, listFirst } from '../../core/unit
 import { CONDITIONS, type Condition, isOpen } from '../../plan/conditions.ts';
 import { expiresAt } from '../../plan/dates.ts';
 import { type DateStatus, describeAccepted, describeThrough } from '../../state/documents.ts';
-import { endOf, type RunOutcome, type RunRecord, sumSealed, whyFailed } from '../../state/run-record.ts';
+import { endOf, OUTCOME_WORDS, type RunRecord, sumSealed, whyFailed } from '../../state/run-record.ts';
 import { cutText, escapeText, formatTable, right, type Style } from '../terminal/text.ts';
 import type { readStatus } from './read.ts';
 
@@ -102,16 +102,9 @@ function describeRunning({ document: { running }, nowMs, style }: StatusView): r
   return [`${style.cyan('running')} for ${since}: ${parts.join(', ')} (run ${id})`];
 }
 
-/** Outcomes whose name is not what a person would say. */
-const OUTCOMES: Readonly<Partial<Record<RunOutcome, string>>> = {
-  usage: 'failed',
-  interrupted: 'stopped',
-  'timed-out': 'timed out',
-};
-
 /** Of a run that ended: a status has no other, and none that found another run active. */
 function describeOutcome(outcome: RunRecord['outcome'], style: Style): string {
-  const word = (outcome && OUTCOMES[outcome]) ?? outcome ?? '';
+  const word = outcome === null ? '' : OUTCOME_WORDS[outcome];
   return outcome === 'done' ? style.green(word) : style.red(word);
 }
 

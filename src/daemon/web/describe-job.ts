@@ -12,7 +12,15 @@ import { formatRelative, formatSpan } from '../../core/date-text.ts';
 import { reportPath } from '../../core/report-page.ts';
 import { countOf } from '../../core/units.ts';
 import { GAP_WARNING_MS, settledAt } from '../../plan/dates.ts';
-import { endOf, isEndedRun, isFailed, type RunOutcome, type RunRecord, whyFailed } from '../../state/run-record.ts';
+import {
+  endOf,
+  isEndedRun,
+  isFailed,
+  OUTCOME_WORDS,
+  type RunOutcome,
+  type RunRecord,
+  whyFailed,
+} from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
 import {
   type Gap,
@@ -181,7 +189,7 @@ function judgeJob(job: JobFacts, nowMs: number): readonly (Partial<Problem> & { 
   }
   if (last && isFailed(last.outcome)) {
     const when = formatRelative(Date.parse(last.finished_at), nowMs);
-    const text = `The last run of ${name} failed ${when}: ${last.error ?? OUTCOMES[last.outcome][0]}`;
+    const text = `The last run of ${name} failed ${when}: ${last.error ?? OUTCOME_WORDS[last.outcome]}`;
     problems.push({ level: 'wrong', text, help: running ? null : 'retry', run: last.id });
   }
   if (job.late) problems.push({ level: 'wrong', text: `${job.late.date} has missed its deadline: ${job.late.lacks}` });
@@ -211,18 +219,17 @@ function tellGaps(first: Gap, number: number, nowMs: number): Pick<Problem, 'lev
   return { level: leftMs < GAP_WARNING_MS ? 'wrong' : 'note', text: `${count}${which} ${when}` };
 }
 
-/** Outcomes for people, in words and by their look. */
-export const OUTCOMES: Readonly<Record<RunOutcome, readonly [words: string, tone: 'good' | 'fair' | 'bad' | 'calm']>> =
-  {
-    done: ['done', 'good'],
-    failed: ['failed', 'bad'],
-    usage: ['refused', 'bad'],
-    incomplete: ['incomplete', 'fair'],
-    active: ['another run was active', 'calm'],
-    interrupted: ['interrupted', 'fair'],
-    died: ['died', 'bad'],
-    'timed-out': ['timed out', 'bad'],
-  };
+/** How the end of a run looks. */
+export const OUTCOME_TONES: Readonly<Record<RunOutcome, 'good' | 'fair' | 'bad' | 'calm'>> = {
+  done: 'good',
+  failed: 'bad',
+  usage: 'bad',
+  incomplete: 'fair',
+  active: 'calm',
+  interrupted: 'fair',
+  died: 'bad',
+  'timed-out': 'bad',
+};
 
 function tellWell(jobs: readonly JobFacts[], nowMs: number): string {
   if (jobs.some((job) => job.status_read_at === null)) {

@@ -9,6 +9,7 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatInstant, formatRelative, formatSpan, formatTime, formatWeekDate } from '../../core/date-text.ts';
 import { countOf, formatShortCount } from '../../core/units.ts';
 import { describeAccepted } from '../../state/documents.ts';
+import { OUTCOME_WORDS } from '../../state/run-record.ts';
 import {
   JOB_STATES,
   type JobDocument,
@@ -21,7 +22,6 @@ import {
   type ReportsDocument,
 } from '../shapes.ts';
 import { renderActionForm, renderHelp, renderJobActions } from './action-form.ts';
-import { OUTCOMES } from './describe-job.ts';
 import { nameKind, renderCalendar, renderShape, SHAPES } from './drop-page.ts';
 import { dropPath, html, jobPath, type Markup, renderTime, runPath } from './html.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';
@@ -261,7 +261,7 @@ function renderLast({ name, last_run: last, running }: JobSummary, { nowMs }: Pa
     return html`<a href="${runPath(name, running.id)}">running</a> <span class="quiet small">for ${formatSpan(nowMs - Date.parse(running.started_at))}</span>`;
   }
   if (!last) return html`<span class="quiet">none</span>`;
-  const words = last.error ?? OUTCOMES[last.outcome][0];
+  const words = last.error ?? OUTCOME_WORDS[last.outcome];
   const what = html`<a href="${runPath(name, last.id)}">${words}</a>`;
   const atMs = Date.parse(last.finished_at);
   return html`${what} <span class="quiet small">${renderTime(atMs, formatRelative(atMs, nowMs))}</span>`;

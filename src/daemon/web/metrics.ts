@@ -8,10 +8,10 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
-import { endOf, type RunRecord, sumSealed } from '../../state/run-record.ts';
+import { endOf, RUN_OUTCOMES, type RunRecord, sumSealed } from '../../state/run-record.ts';
 import type { DaemonView } from '../daemon.ts';
 import { parseInstant } from '../shapes.ts';
-import { describeFacts, type JobFacts, OUTCOMES } from './describe-job.ts';
+import { describeFacts, type JobFacts } from './describe-job.ts';
 
 /** Of a job's name. Not `job`: Prometheus gives each series the name of its scrape job under that. */
 const LABEL = 'job_name';
@@ -185,14 +185,14 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
     if (known.has(job)) return;
     known.add(job);
     for (const { counter } of counters) counter.inc({ [LABEL]: job }, 0);
-    for (const outcome of Object.keys(OUTCOMES)) runs.inc({ [LABEL]: job, outcome }, 0);
+    for (const outcome of RUN_OUTCOMES) runs.inc({ [LABEL]: job, outcome }, 0);
     seconds.zero({ [LABEL]: job });
   }
 
   /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
   function forget(job: string): void {
     for (const { counter } of counters) counter.remove({ [LABEL]: job });
-    for (const outcome of Object.keys(OUTCOMES)) runs.remove({ [LABEL]: job, outcome });
+    for (const outcome of RUN_OUTCOMES) runs.remove({ [LABEL]: job, outcome });
     seconds.remove({ [LABEL]: job });
     known.delete(job);
   }

@@ -6,10 +6,10 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatExactTime, formatInstant, formatRelative, formatSpan, formatTime } from '../../core/date-text.ts';
 import { countOf, formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import type { RunLog } from '../../state/run-log.ts';
-import { RUN_COMMANDS, type RunRecord, type RunWindow } from '../../state/run-record.ts';
+import { OUTCOME_WORDS, RUN_COMMANDS, RUN_OUTCOMES, type RunRecord, type RunWindow } from '../../state/run-record.ts';
 import type { RunDetail, RunSummary, RunsDocument } from '../shapes.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
-import { firstLine, OUTCOMES } from './describe-job.ts';
+import { firstLine, OUTCOME_TONES } from './describe-job.ts';
 import { dropPath, html, jobPath, type Markup, renderFacts, renderTime, runPath } from './html.ts';
 import { type PageContext, renderFrame } from './page-frame.ts';
 import { CALM_MS, LIVE_MS } from './page-script.ts';
@@ -121,7 +121,7 @@ export function renderRunsPage(
   const select = (name: string, words: string, options: readonly string[]) =>
     html`<label>${words} <select name="${name}"><option value="">all</option>${options.map((option) => html`<option${option === choice[name] && html` selected`}>${option}</option>`)}</select></label>`;
   const query = (before: string) => `/runs?${new URLSearchParams({ ...choice, before })}`;
-  const main = html`<section class="job" aria-labelledby="runs-title"><header class="row"><h1 id="runs-title">Runs</h1><form class="filter" method="get" action="/runs">${select('job', 'Job', jobs)}${select('command', 'Command', RUN_COMMANDS)}${select('outcome', 'Outcome', ['running', ...Object.keys(OUTCOMES)])}<button>Show</button></form></header>
+  const main = html`<section class="job" aria-labelledby="runs-title"><header class="row"><h1 id="runs-title">Runs</h1><form class="filter" method="get" action="/runs">${select('job', 'Job', jobs)}${select('command', 'Command', RUN_COMMANDS)}${select('outcome', 'Outcome', ['running', ...RUN_OUTCOMES])}<button>Show</button></form></header>
 <div data-live="runs">${renderRuns(runs, nowMs, EXCHANGE_TIME_ZONE)}${next !== null && html`<p><a href="${query(next)}">Older</a></p>`}</div>
 <p class="quiet small">The same on the command line: <code>flowdrop runs</code>. The newest is ${runs[0] ? formatSpan(nowMs - Date.parse(runs[0].started_at)) : 'none'} old.</p></section>`;
   return renderFrame({ title: 'flowdrop: runs', path: '/runs', nowMs, main, everyMs: CALM_MS });
@@ -140,7 +140,7 @@ export const REASON_WORDS: Readonly<Record<RunRecord['reason'], string>> = {
 
 function renderOutcome(outcome: RunRecord['outcome']): Markup {
   if (outcome === null) return html`<span class="badge pending">running</span>`;
-  const [words, tone] = OUTCOMES[outcome];
+  const [words, tone] = [OUTCOME_WORDS[outcome], OUTCOME_TONES[outcome]];
   return html`<span class="badge ${tone}">${words}</span>`;
 }
 

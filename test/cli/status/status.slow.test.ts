@@ -55,6 +55,12 @@ describe('the end of the last run', () => {
     expect(await status()).toMatch(
       new RegExp(`\\nlast run \\d+ s ago: failed: ${UNREACHABLE}\\nlast success none on record\\nnext run by hand\\n`),
     );
+    const asked = await type(['status', job]);
+    expect([asked.code, asked.stdout]).toEqual([
+      3,
+      expect.stringContaining('needs you: the last run failed before any date was known: `flowdrop runs nightly last`'),
+    ]);
+    expect((await type(['runs', job, 'last'])).stdout).toMatch(/^Run \S+ of nightly: failed\n/);
     expect(await readDocument()).toMatchObject({ last_run: { outcome: 'failed', error: { code: 'API_UNREACHABLE' } } });
     // The daemon catches it up.
     expect(await new RunHistory(join(cwd, '.flowdrop'), 'nightly').lastRunAt(true)).toBeUndefined();
