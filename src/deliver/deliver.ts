@@ -19,9 +19,10 @@ import { listReports } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
 import type { Delivery } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { createDatedReport, discardContent } from './dated-report.ts';
+import { createDatedReport } from './dated-report.ts';
 import { chooseReader, createDelivery, deliverDate } from './deliver-date.ts';
 import { openReceiptLog } from './receipt.ts';
+import { discardContent } from './report-files.ts';
 
 export interface DeliverOptions {
   /** Date to report on; default: the newest sealed one, and those of the lookback before it that were never mailed. */
