@@ -145,7 +145,9 @@ async function chooseReaders(
     const from = isForAll ? findMailedBefore(turn.receipt, to) : undefined;
     let why = reason;
     let correction: Reader['correction'] = null;
-    if (from !== undefined) {
+    if (from !== undefined && report.template === 'weekly')
+      why = `revision ${from} was mailed, and a week has no correction`;
+    else if (from !== undefined) {
       if (!changes.has(from)) {
         const parts = await readArchivedParts(ledger.store, log, { ...place, revision: from });
         changes.set(from, compareReports(parts && listReports(parts), models, report.correctionThreshold));

@@ -4,20 +4,24 @@
  */
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { listCompared, previousSessions } from '../calendar/session.ts';
-import { addDays } from '../calendar/wall-clock.ts';
+import { listCompared, listSessions, previousSessions } from '../calendar/session.ts';
+import { addDays, mondayOf } from '../calendar/wall-clock.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
-import { describeError, Fault } from '../core/errors.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
+import type { ConditionEntry } from '../ledger/condition-file.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { listDoubts, type Manifest } from '../ledger/manifest.ts';
+import { type Condition, isGone } from '../plan/conditions.ts';
 import { readLevels } from '../report/changes.ts';
 import type { FlowOptions } from '../report/flow-report.ts';
 import type { SealedDrop } from '../report/model.ts';
 import { CHAIN_COLUMNS } from '../report/query/exposure-sql.ts';
 import { COMPARED_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
+import { WEEKS_BEFORE, type WeekFile } from '../report/query/week.ts';
 import type { Run } from '../run/run.ts';
+import { describeAccepted } from '../state/documents.ts';
 import { type ReportPlace, readArchivedParts } from './report-copies.ts';
 
 /** What is beside the drop of a part. */
@@ -50,12 +54,16 @@ export async function fetchParts(run: Run, job: Job, report: JobReport, manifest
       continue;
     }
     const drop = await fetchDrop(run, sealed, isOwn ? run.state.drop(date) : localPath(run, title, date));
-    const before = await fetchSummaries(run, ledger, { job: job.name, date, report: identifyReport(report), revision });
+    // A report of a week is mailed once a week; the one of each day has what it is compared with.
+    const daily = report.template === 'weekly' ? job.reports.find(({ template }) => template === 'flow') : undefined;
+    const place = { job: job.name, date, report: identifyReport(daily ?? report), revision };
+    const before = await fetchSummaries(run, ledger, place);
     const { entries } = await ledger.conditions();
     // Sealed or not.
     const known = [...entries.values()].filter((other) => other.date < date && other.condition !== 'empty');
     const dates = known.map((other) => other.date);
-    parts.push({ title, drop, before, known: dates, marketStructure: structures, chain });
+    const week = report.template === 'weekly' ? await fetchWeek(run, ledger, entries, drop) : undefined;
+    parts.push({ title, drop, before, known: dates, marketStructure: structures, chain, week });
   }
   return parts;
 }
@@ -69,8 +77,7 @@ export async function isWaiting({ ledger: { store } }: Run, job: Job, report: Jo
   for (const dataset of report.datasets) {
     const ledger = new Ledger(store, dataset);
     if (dataset === job.drop.dataset || (await ledger.manifest(date)) !== undefined) continue;
-    const condition = (await ledger.conditions()).entries.get(date)?.condition;
-    if (condition !== 'missing' && condition !== 'empty' && condition !== 'expired') return true;
+    if (!isGone((await ledger.conditions()).entries.get(date)?.condition)) return true;
   }
   return false;
 }
@@ -110,18 +117,88 @@ async function fetchSummaries(run: Run, ledger: Ledger, place: ReportPlace): Pro
   const found: PastSession[] = [];
   for (const other of earlier.filter((one) => one >= previous || compared.includes(one)).reverse()) {
     const manifest = await ledger.validManifest(other, ({ message }) => leaveOut(run, dataset, other, message));
-    const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
-    // Drops with their own columns have none.
-    if (manifest === undefined || file === undefined) continue;
-    const path = localPath(run, dataset, `${other}-summary`);
-    await makeFolder(dirname(path));
-    if (await ledger.fetchFile(other, file, path, run.signal)) {
-      const { condition, revision } = manifest;
-      const mailed = await readMailed(run, dataset, { ...place, date: other, revision });
-      found.push({ date: other, path, isDegraded: condition === 'degraded', ...mailed });
-    } else leaveOut(run, dataset, other, 'the summary does not match its manifest');
+    const summary = manifest && (await fetchSummary(run, ledger, manifest));
+    if (!summary) continue;
+    const mailed = await readMailed(run, dataset, { ...place, date: other, revision: manifest.revision });
+    found.push({ ...summary, ...mailed });
   }
   return found;
+}
+
+/** Null where the drop has none, as one with its own columns, or one that is not its manifest's. */
+async function fetchSummary(run: Run, ledger: Ledger, manifest: Manifest): Promise<PastSession | null> {
+  const { dataset, date, condition, files, summary } = manifest;
+  const file = files.find(({ filename }) => filename === summary);
+  if (file === undefined) return null;
+  const path = localPath(run, dataset, `${date}-summary`);
+  await makeFolder(dirname(path));
+  if (await ledger.fetchFile(date, file, path, run.signal)) return { date, path, isDegraded: condition === 'degraded' };
+  leaveOut(run, dataset, date, 'the summary does not match its manifest');
+  return null;
+}
+
+/**
+ * The sessions of the week of a drop and of the weeks before: their state, the summaries of those that are sealed, and the
+ * drops of the week up to this one. What cannot be read of another session is left out, and that day says so.
+ */
+async function fetchWeek(
+  run: Run,
+  ledger: Ledger,
+  entries: ReadonlyMap<string, ConditionEntry>,
+  own: SealedDrop,
+): Promise<readonly WeekFile[]> {
+  const { calendar } = run;
+  const { dataset } = ledger;
+  const monday = mondayOf(own.date);
+  const found: WeekFile[] = [];
+  for (const date of listSessions(addDays(monday, -7 * WEEKS_BEFORE), addDays(monday, 6), calendar)) {
+    const manifest = await ledger.validManifest(date, ({ message }) => leaveOut(run, dataset, date, message));
+    const entry = entries.get(date);
+    const isKnown = manifest !== undefined || entry !== undefined;
+    // Not those to come, and no week before the job.
+    if (date > own.date ? manifest || !isGone(entry?.condition) : date < monday && !isKnown) continue;
+    const summary = manifest ? await fetchSummary(run, ledger, manifest) : null;
+    const day = { date, ...describeDay(manifest, entry), summary, drop: date === own.date ? own : null };
+    found.push(manifest && date >= monday && date < own.date ? await addDrop(run, manifest, day) : day);
+  }
+  return found;
+}
+
+/** One that is damaged, or being replaced, keeps no report of a week from its readers. */
+async function addDrop(run: Run, manifest: Manifest, day: WeekFile): Promise<WeekFile> {
+  const { dataset, date } = manifest;
+  try {
+    return { ...day, drop: await fetchDrop(run, manifest, localPath(run, dataset, date)) };
+  } catch (error) {
+    if (!isFault(error) || !['DROP_RESTATING', 'DROP_DAMAGED'].includes(error.code)) throw error;
+    leaveOut(run, dataset, date, error.message);
+    return { ...day, state: 'degraded', reason: 'its file cannot be read: what expired and opened lacks it' };
+  }
+}
+
+/** What a reader is told of a date without a manifest, by its condition. */
+const GAPS: Readonly<Record<Condition | 'unknown', Pick<WeekFile, 'state' | 'reason'>>> = {
+  available: { state: 'degraded', reason: 'its record cannot be read' },
+  degraded: { state: 'degraded', reason: 'its record cannot be read' },
+  pending: { state: 'pending', reason: 'it can still be fetched' },
+  missing: { state: 'missing', reason: 'the source has no rows for it' },
+  empty: { state: 'empty', reason: '' },
+  expired: { state: 'lost', reason: 'it left the source before it was sealed' },
+  unknown: { state: 'unknown', reason: 'the job did not ask for it' },
+};
+
+function describeDay(
+  manifest: Manifest | undefined,
+  entry: ConditionEntry | undefined,
+): Pick<WeekFile, 'state' | 'reason'> {
+  if (manifest === undefined) {
+    const gap = GAPS[entry?.condition ?? 'unknown'];
+    return entry?.accepted === undefined ? gap : { ...gap, reason: describeAccepted(entry.accepted) };
+  }
+  const doubts = listDoubts(manifest);
+  if (manifest.condition === 'degraded')
+    return { state: 'degraded', reason: [manifest.degraded_reason ?? 'rows may be missing', ...doubts].join('; ') };
+  return { state: doubts.length === 0 ? 'complete' : 'unusual', reason: doubts.join('; ') };
 }
 
 /** Of the newest revision that was mailed; absent without one that has them. */
