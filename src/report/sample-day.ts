@@ -5,6 +5,7 @@
 import type { Exposure, SymbolExposure } from './exposure-model.ts';
 import type { BigTrade, Driver, FlowReport, SymbolFlow } from './model.ts';
 import { forCompared, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+import type { WeekDay } from './week-model.ts';
 
 /** An element that no template has. */
 export const SAMPLE_MARKUP = '<sample-markup>';
@@ -124,6 +125,32 @@ export function buildEmptyDay(dataset: string): FlowReport {
     drivers: { bullish: null, bearish: null, top: [] },
     exposure: { ...empty.exposure, lead: null },
     rebuildQueries: day.rebuildQueries,
+  };
+}
+
+/** The day as the last one of its week, in the state of the day. */
+export function addSampleWeek(report: FlowReport): FlowReport {
+  const { drop, headline, comparison, topContracts } = report;
+  const [numbers, length] = [forCompared(({ key }) => comparison.changes[key].latest), 1];
+  const reason = [drop.degraded_reason, ...(drop.doubts ?? [])].filter(Boolean).join('; ');
+  const state = drop.condition === 'degraded' ? 'degraded' : 'complete';
+  const days: readonly WeekDay[] = [
+    { date: '2026-01-13', state: 'pending', reason: 'a sample', length, numbers: null },
+    { date: BEFORE, state: 'complete', reason: '', length: 0.5, numbers },
+    { date: DATE, state, reason, length, numbers },
+  ];
+  const before = ['2026-01-07', '2025-12-31', '2025-12-23'].map((date): readonly WeekDay[] => [
+    { date, state: 'complete', reason: '', length, numbers },
+  ]);
+  const expired = { premium: headline.total, openInterest: headline.trades, series: topContracts.length };
+  return {
+    ...report,
+    week: {
+      ...{ days, before, changes: comparison.changes, sums: headline },
+      ...{ expired, expiredSymbols: [{ symbol: SYMBOL, ...expired }] },
+      opened: topContracts.map(({ contract, premium }) => ({ symbol: SYMBOL, contract, before: 7, after: 9, premium })),
+      openedSeries: topContracts.length,
+    },
   };
 }
 

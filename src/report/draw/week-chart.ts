@@ -3,6 +3,7 @@
  * Each week has a place for Monday to Friday, so a holiday is a gap; a day without data has a question mark.
  */
 import type { TopLevelSpec } from 'vega-lite';
+import { mondayOf, weekday } from '../../calendar/wall-clock.ts';
 import { formatShortDay } from '../../core/date-text.ts';
 import type { Week, WeekDay } from '../week-model.ts';
 import { AXIS_FONT_SIZE, CHART_FONT, CHART_WIDTH, SIGNED_DOLLAR_LABEL } from './chart.ts';
@@ -41,7 +42,7 @@ export function buildWeekChart({ before, days }: Week, palette: Palette): TopLev
       numbers === null && !['closed', 'empty'].includes(state) ? [{ place: placeOf(date, at) }] : [],
     ),
   );
-  const names = weeks.map(([first]) => (first === undefined ? '' : formatShortDay(first.date)));
+  const names = weeks.map(([first]) => (first === undefined ? '' : formatShortDay(mondayOf(first.date))));
   const draw = (title: string, bars: readonly Bar[], isLast = false): Panel => ({
     title: {
       text: title,
@@ -96,7 +97,7 @@ export function buildWeekChart({ before, days }: Week, palette: Palette): TopLev
     $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
     padding: PADDING,
     background: palette.ground,
-    spacing: 14,
+    spacing: 20,
     config: {
       font: CHART_FONT,
       view: { stroke: null },
@@ -121,17 +122,17 @@ export function buildWeekChart({ before, days }: Week, palette: Palette): TopLev
 }
 
 function placeOf(date: string, week: number): number {
-  return week * PLACES + new Date(`${date}T00:00:00Z`).getUTCDay();
+  return week * PLACES + weekday(date);
 }
 
-/** @param names of the weeks, below their Wednesdays; null: no labels */
+/** @param names of the weeks, below their Mondays; null: no labels */
 function placeAxis(weeks: number, names: readonly string[] | null, { axis }: Palette) {
   const places = Array.from({ length: weeks * PLACES - 1 }, (_, place) => place + 1);
-  const labels = (names ?? []).map((name, week) => `datum.value == ${week * PLACES + 3} ? '${name}' : `);
+  const labels = (names ?? []).map((name, week) => `datum.value == ${week * PLACES + 1} ? '${name}' : `);
   return {
     field: 'place',
     type: 'ordinal',
-    scale: { domain: places, paddingInner: 0.15 },
+    scale: { type: 'band', domain: places, paddingInner: 0.2 },
     axis: {
       ...{
         title: null,

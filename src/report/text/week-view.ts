@@ -70,7 +70,7 @@ export function describeWeek(report: FlowReport, week: Week) {
     day: `Week of ${name}, ${date.slice(0, 4)}`,
     lead: null,
     contracts: countOf(sums.contracts, 'contract'),
-    symbolCount: `${counted.length} of ${countOf(sessions.length, 'session')}`,
+    symbolCount: `put/call ${formatRatio(divide(sums.puts, sums.calls))}`,
     premiumChanges: [
       `${premium?.latest ?? NONE} an average session`,
       ...(premium?.onPrevious && previous ? [`${premium.onPrevious} vs ${nameWeek(previous, date)}`] : []),
