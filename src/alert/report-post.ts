@@ -97,13 +97,14 @@ async function drawPicture(reports: readonly FlowReport[]) {
   const report = reports.find(({ headline, week }) => headline.trades > 0 || week);
   if (report === undefined) return null;
   const { halfHours, headline, week } = report;
-  const chart = week ? buildWeekChart(week, LIGHT) : buildSessionChart(halfHours, LIGHT);
+  // All of its charts would be too large.
+  const chart = week ? buildWeekChart(week, LIGHT, 1) : buildSessionChart(halfHours, LIGHT);
   const png = await renderPicture(chart, PICTURE_WIDTH);
   if (png.length > MAX_PICTURE_BYTES) return null;
   return {
     type: 'image/png',
     alt: week
-      ? `Premium, net premium and put/call of each day. ${describeDays(week)}`
+      ? `Premium of each day. ${describeDays(week)}`
       : `Premium per half hour, stacked by sentiment. ${describeSession(halfHours, headline.total)}`,
     base64: Buffer.from(png).toString('base64'),
   };

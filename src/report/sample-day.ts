@@ -146,7 +146,9 @@ export function addSampleWeek(report: FlowReport): FlowReport {
   return {
     ...report,
     week: {
-      ...{ days, before, changes: comparison.changes, sums: headline },
+      ...{ days, before, sums: headline },
+      // No change of a week may read like the GEX of the day.
+      changes: forCompared(({ key }) => ({ ...comparison.changes[key], previous: headline.bearish })),
       ...{ expired, expiredSymbols: [{ symbol: SYMBOL, ...expired }] },
       opened: topContracts.map(({ contract, premium }) => ({ symbol: SYMBOL, contract, before: 7, after: 9, premium })),
       openedSeries: topContracts.length,
