@@ -130,7 +130,7 @@ export function buildEmptyDay(dataset: string): FlowReport {
 
 /** The day as the last one of its week, in the state of the day. */
 export function addSampleWeek(report: FlowReport): FlowReport {
-  const { drop, headline, comparison, topContracts } = report;
+  const { drop, headline, comparison } = report;
   const [numbers, length] = [forCompared(({ key }) => comparison.changes[key].latest), 1];
   const reason = [drop.degraded_reason, ...(drop.doubts ?? [])].filter(Boolean).join('; ');
   const state = drop.condition === 'degraded' ? 'degraded' : 'complete';
@@ -142,16 +142,20 @@ export function addSampleWeek(report: FlowReport): FlowReport {
   const before = ['2026-01-07', '2025-12-31', '2025-12-23'].map((date): readonly WeekDay[] => [
     { date, state: 'complete', reason: '', length, numbers },
   ]);
-  const expired = { premium: headline.total, openInterest: headline.trades, series: topContracts.length };
+  const isEmpty = headline.trades === 0;
+  const expired = { premium: headline.puts, openInterest: isEmpty ? 0 : 4_000, series: isEmpty ? 0 : 70 };
+  const opened = { symbol: SYMBOL, contract: `${SYMBOL} 2026-02-20 600 C`, before: 700, after: 4_200, premium: 6.2e6 };
   return {
     ...report,
     week: {
       ...{ days, before, sums: headline },
       // No change of a week may read like the GEX of the day.
-      changes: forCompared(({ key }) => ({ ...comparison.changes[key], previous: headline.bearish })),
-      ...{ expired, expiredSymbols: [{ symbol: SYMBOL, ...expired }] },
-      opened: topContracts.map(({ contract, premium }) => ({ symbol: SYMBOL, contract, before: 7, after: 9, premium })),
-      openedSeries: topContracts.length,
+      changes: forCompared(({ key }) => {
+        const { latest, ...rest } = comparison.changes[key];
+        return { ...rest, latest, previous: latest === null ? null : 0.9 * latest };
+      }),
+      ...{ expired, expiredSymbols: isEmpty ? [] : [{ symbol: SYMBOL, ...expired }] },
+      ...{ opened: isEmpty ? [] : [opened], openedSeries: isEmpty ? 0 : 1 },
     },
   };
 }

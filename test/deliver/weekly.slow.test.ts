@@ -220,7 +220,7 @@ describe('the report of a week', () => {
   it('is a mail, a page, a PDF and tables', async () => {
     const text = await readFile(join(cwd, 'out', 'weekly-1.txt'), 'utf8');
     expect(text).toMatch(/^Subject: Flow, week to 2026-11-27: \$[\d.]+M premium, \d+% calls, /);
-    expect(text).toContain('Week of Nov 23 to Nov 27, 2026');
+    expect(text).toContain('Week of Nov 23, 2026');
     expect(text).toContain('COMPLETE: 4 of 4 sessions');
     expect(text).toMatch(/^Thu, Nov 26 +– +– +– +– +Closed$/m);
     const html = await readFile(join(cwd, 'out', 'weekly-1.html'), 'utf8');
@@ -327,8 +327,8 @@ describe('a report of a week is mailed', () => {
       'Thu, Nov 19: pending, it can still be fetched.',
     ].join(' ');
     for (const part of [mail?.text, mail?.html]) expect(part).toContain(said);
-    expect(mail?.text).toContain('3 OF 5 DAYS NOT WHOLE: 3 of 5 sessions');
-    expect(mail?.html).toMatch(/class="pill pill-warn"[^>]*>3 of 5 days not whole</);
+    expect(mail?.text).toContain('3 OF 5 DAYS INCOMPLETE: 3 of 5 sessions');
+    expect(mail?.html).toMatch(/class="pill pill-warn"[^>]*>3 of 5 days incomplete</);
     expect(mail?.html).toMatch(/class="pill pill-warn"[^>]*>Lost</);
     // The first week has no earlier one.
     expect(mail?.text).toContain('There is no earlier week to compare with.');

@@ -1,5 +1,6 @@
 /** What a mail says of a week in place of a day: totals, an average session beside the weeks before, and each day with its state. Pure. */
-import { formatNearDay, formatWeekDate } from '../../core/date-text.ts';
+import { mondayOf } from '../../calendar/wall-clock.ts';
+import { formatDate, formatNearDay, formatWeekDate } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { divide, leanOf, shareOf } from '../amount.ts';
 import { buildChangeRows } from '../key-numbers.ts';
@@ -36,10 +37,9 @@ function sayState({ state, reason }: WeekDay): string {
   return [DAY_STATES[state].toLowerCase(), cleanLine(reason)].filter(Boolean).join(', ');
 }
 
-/** `Nov 16 to Nov 20`. @param date of the report */
-export function nameWeek(days: readonly WeekDay[], date: string): string {
-  const [first = date, last = first] = [days[0]?.date, days.at(-1)?.date];
-  return [...new Set([first, last])].map((day) => formatNearDay(day, date)).join(' to ');
+/** `week of Nov 16`. @param date of the report */
+function nameWeek([first]: readonly WeekDay[], date: string): string {
+  return `week of ${formatNearDay(mondayOf(first?.date ?? date), date)}`;
 }
 
 /** The largest day, and how many were bullish. */
@@ -60,14 +60,14 @@ export function describeWeek(report: FlowReport, week: Week) {
   const sessions = days.filter(({ state }) => state !== 'closed');
   const counted = sessions.filter(({ numbers }) => numbers !== null);
   const warned = days.filter(isWarned);
+  const isWhole = warned.every(({ state }) => state === 'unusual');
   const lacking = before.flat().filter(isWarned);
   const [previous] = before;
   const keyNumbers = buildChangeRows({ changes });
   const [premium] = keyNumbers;
-  const name = nameWeek(days, date);
-  const median = before.length === 1 ? 'week before' : `${before.length}-week median`;
+  const median = `${before.length}-week median`;
   return {
-    day: `Week of ${name}, ${date.slice(0, 4)}`,
+    day: `Week of ${formatDate(mondayOf(date))}`,
     lead: null,
     contracts: countOf(sums.contracts, 'contract'),
     symbolCount: `put/call ${formatRatio(divide(sums.puts, sums.calls))}`,
@@ -77,12 +77,15 @@ export function describeWeek(report: FlowReport, week: Week) {
       ...(premium?.onMedian ? [`${premium.onMedian} vs ${median}`] : []),
     ],
     stamp: {
-      label: warned.length === 0 ? 'Complete' : `${warned.length} of ${countOf(sessions.length, 'day')} not whole`,
+      label:
+        warned.length === 0
+          ? 'Complete'
+          : `${warned.length} of ${countOf(sessions.length, 'day')} ${isWhole ? 'unusual' : 'incomplete'}`,
       notice:
         warned.length === 0
           ? null
           : {
-              title: 'Not every day of this week is whole.',
+              title: isWhole ? 'Complete at the source, but unusual.' : 'This week is not verified as complete.',
               text: warned.map((day) => `${nameDay(day)}: ${sayState(day)}.`).join(' '),
             },
       ...{ done: 'the last one sealed', isRevised: false, from: '', until: '' },
@@ -92,14 +95,16 @@ export function describeWeek(report: FlowReport, week: Week) {
       ...sayFilter(report),
       describeDays(week),
       ...sayExpired(week),
-      ...(lacking.length === 0 ? [] : [`Not whole in the weeks before: ${joinWords(lacking.map(nameDay))}.`]),
+      ...(lacking.length === 0
+        ? []
+        : [`Incomplete or unusual in the weeks before: ${joinWords(lacking.map(nameDay))}.`]),
     ],
     keyNumbers,
     hasHistory: before.length > 0,
     hasMedian: before.length > 2,
     sessions: {
-      latest: name,
-      previous: previous === undefined ? '' : nameWeek(previous, date),
+      latest: 'This week',
+      previous: previous === undefined ? '' : nameWeek(previous, date).replace('w', 'W'),
       ...{ median, medianHead: `Median of ${before.length}` },
     },
     days: days.map((day) => ({
