@@ -327,8 +327,8 @@ describe('a report of a week is mailed', () => {
       'Thu, Nov 19: pending, it can still be fetched.',
     ].join(' ');
     for (const part of [mail?.text, mail?.html]) expect(part).toContain(said);
-    expect(mail?.text).toContain('3 OF 5 DAYS INCOMPLETE: 3 of 5 sessions');
-    expect(mail?.html).toMatch(/class="pill pill-warn"[^>]*>3 of 5 days incomplete</);
+    expect(mail?.text).toContain('3 DAYS INCOMPLETE: 3 of 5 sessions');
+    expect(mail?.html).toMatch(/class="pill pill-warn"[^>]*>3 days incomplete</);
     expect(mail?.html).toMatch(/class="pill pill-warn"[^>]*>Lost</);
     // The first week has no earlier one.
     expect(mail?.text).toContain('There is no earlier week to compare with.');

@@ -245,7 +245,15 @@ export const DAYS: readonly Day[] = [
 
 /** Three datasets of one night: one whole, one degraded and large, one not sealed yet. */
 /** The usual day as the last one of a week in which another day is pending. */
-export const WEEK: readonly DigestPart[] = [{ title: 'trades', report: addSampleWeek(normal) }];
+export const WEEK: readonly DigestPart[] = [
+  {
+    title: 'trades',
+    report: addSampleWeek({
+      ...normal,
+      drop: { ...normal.drop, date: '2026-01-15', sealed_at: '2026-01-15T22:31:07.000Z' },
+    }),
+  },
+];
 
 export const DIGEST: readonly DigestPart[] = [
   { title: 'All U.S. options', report: normal },

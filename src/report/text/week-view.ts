@@ -78,9 +78,7 @@ export function describeWeek(report: FlowReport, week: Week) {
     ],
     stamp: {
       label:
-        warned.length === 0
-          ? 'Complete'
-          : `${warned.length} of ${countOf(sessions.length, 'day')} ${isWhole ? 'unusual' : 'incomplete'}`,
+        warned.length === 0 ? 'Complete' : `${countOf(warned.length, 'day')} ${isWhole ? 'unusual' : 'incomplete'}`,
       notice:
         warned.length === 0
           ? null
@@ -88,7 +86,7 @@ export function describeWeek(report: FlowReport, week: Week) {
               title: isWhole ? 'Complete at the source, but unusual.' : 'This week is not verified as complete.',
               text: warned.map((day) => `${nameDay(day)}: ${sayState(day)}.`).join(' '),
             },
-      ...{ done: 'the last one sealed', isRevised: false, from: '', until: '' },
+      ...{ done: 'last sealed', isRevised: false, from: '', until: '' },
       rows: `${counted.length} of ${countOf(sessions.length, 'session')}`,
     },
     sentences: [
