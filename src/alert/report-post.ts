@@ -19,7 +19,6 @@ import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { describeSession } from '../report/text/captions.ts';
 import { buildDigestView, type FlowView, listReports } from '../report/text/mail-view.ts';
 import { asWeek, describeDays } from '../report/text/week-view.ts';
-import { WEEK_SUMS } from '../report/week-model.ts';
 import type { Store } from '../store/store.ts';
 import type { CloudEvent } from './outbox.ts';
 
@@ -79,9 +78,10 @@ function describePart(name: string, view: FlowView | null): readonly string[] {
 /** By name; of a week those that are of it. Without net GEX: of which contracts it is, only the text says. */
 function listNumbers(report: FlowReport) {
   const { week } = report;
-  const isOfWeek = ({ key, quotient }: ReturnType<typeof findNumber>) =>
-    (quotient ?? [key]).every((one) => WEEK_SUMS.some((sum) => sum === one));
-  const names = REPORT_NUMBERS.filter((name) => (week ? isOfWeek(findNumber(name)) : !name.startsWith('net_gex')));
+  const names = REPORT_NUMBERS.filter((name) => {
+    const { key, quotient = [key] } = findNumber(name);
+    return week ? quotient.every((sum) => Object.hasOwn(week.sums, sum)) : !name.startsWith('net_gex');
+  });
   const shown = week ? asWeek(report, week) : report;
   return Object.fromEntries(
     names.map((name) => {
@@ -97,15 +97,14 @@ async function drawPicture(reports: readonly FlowReport[]) {
   const report = reports.find(({ headline, week }) => headline.trades > 0 || week);
   if (report === undefined) return null;
   const { halfHours, headline, week } = report;
-  // All of its charts would be too large.
+  // All charts of a week would be too large.
   const chart = week ? buildWeekChart(week, LIGHT, 1) : buildSessionChart(halfHours, LIGHT);
   const png = await renderPicture(chart, PICTURE_WIDTH);
   if (png.length > MAX_PICTURE_BYTES) return null;
+  const finding = week ? describeDays(week) : describeSession(halfHours, headline.total);
   return {
     type: 'image/png',
-    alt: week
-      ? `Premium of each day. ${describeDays(week)}`
-      : `Premium per half hour, stacked by sentiment. ${describeSession(halfHours, headline.total)}`,
+    alt: `Premium ${week ? 'of each day' : 'per half hour, stacked by sentiment'}. ${finding}`,
     base64: Buffer.from(png).toString('base64'),
   };
 }

@@ -4,10 +4,10 @@
  */
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { listCompared, listSessions, previousSessions } from '../calendar/session.ts';
-import { addDays, mondayOf } from '../calendar/wall-clock.ts';
+import { isSession, listCompared, listRestOfWeek, previousSessions } from '../calendar/session.ts';
+import { addDays, mondayOf, weekday } from '../calendar/wall-clock.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
-import { describeError, Fault, isFault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import type { ConditionEntry } from '../ledger/condition-file.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
@@ -139,7 +139,8 @@ async function fetchSummary(run: Run, ledger: Ledger, manifest: Manifest): Promi
 
 /**
  * The sessions of the week of a drop and of the weeks before: their state, the summaries of those that are sealed, and the
- * drops of the week up to this one. What cannot be read of another session is left out, and that day says so.
+ * drops of the week up to this one.
+ * @throws Fault `DROP_RESTATING`, `DROP_DAMAGED`; StoreFault
  */
 async function fetchWeek(
   run: Run,
@@ -150,30 +151,25 @@ async function fetchWeek(
   const { calendar } = run;
   const { dataset } = ledger;
   const monday = mondayOf(own.date);
+  const isOver = listRestOfWeek(own.date, calendar).every((date) => isGone(entries.get(date)?.condition));
   const found: WeekFile[] = [];
-  for (const date of listSessions(addDays(monday, -7 * WEEKS_BEFORE), addDays(monday, 6), calendar)) {
-    const manifest = await ledger.validManifest(date, ({ message }) => leaveOut(run, dataset, date, message));
+  for (let date = addDays(monday, -7 * WEEKS_BEFORE); date < addDays(monday, 7); date = addDays(date, 1)) {
     const entry = entries.get(date);
-    const isKnown = manifest !== undefined || entry !== undefined;
+    if (!isSession(date, calendar)) {
+      const isWeekday = weekday(date) % 6 !== 0;
+      if (isWeekday && date >= monday && (isOver || date < own.date))
+        found.push({ date, state: 'closed', reason: '', summary: null, drop: null });
+      continue;
+    }
+    const manifest = await ledger.validManifest(date, ({ message }) => leaveOut(run, dataset, date, message));
     // Not those to come, and no week before the job.
-    if (date > own.date ? manifest || !isGone(entry?.condition) : date < monday && !isKnown) continue;
+    if (date > own.date ? manifest || !isGone(entry?.condition) : date < monday && !manifest && !entry) continue;
     const summary = manifest ? await fetchSummary(run, ledger, manifest) : null;
-    const day = { date, ...describeDay(manifest, entry), summary, drop: date === own.date ? own : null };
-    found.push(manifest && date >= monday && date < own.date ? await addDrop(run, manifest, day) : day);
+    const isBefore = manifest !== undefined && date >= monday && date < own.date;
+    const drop = isBefore ? await fetchDrop(run, manifest, localPath(run, dataset, date)) : null;
+    found.push({ date, ...describeDay(manifest, entry), summary, drop: date === own.date ? own : drop });
   }
   return found;
-}
-
-/** One that is damaged, or being replaced, keeps no report of a week from its readers. */
-async function addDrop(run: Run, manifest: Manifest, day: WeekFile): Promise<WeekFile> {
-  const { dataset, date } = manifest;
-  try {
-    return { ...day, drop: await fetchDrop(run, manifest, localPath(run, dataset, date)) };
-  } catch (error) {
-    if (!isFault(error) || !['DROP_RESTATING', 'DROP_DAMAGED'].includes(error.code)) throw error;
-    leaveOut(run, dataset, date, error.message);
-    return { ...day, state: 'degraded', reason: 'its file cannot be read: what expired and opened lacks it' };
-  }
 }
 
 /** What a reader is told of a date without a manifest, by its condition. */

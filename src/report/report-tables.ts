@@ -27,7 +27,7 @@ import {
   SYMBOL,
   UNUSUAL_COLUMNS,
 } from './model.ts';
-import { type Compared, DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+import { DIRECTION_KEYS, KEY_NUMBERS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnReader, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { nameBasis } from './text/label.ts';
 import { DAY_STATES, WEEK_EXPIRED_COLUMNS, WEEK_OPENED_COLUMNS, type Week, type WeekDay } from './week-model.ts';
@@ -185,20 +185,13 @@ const CHANGE_COLUMNS: readonly ColumnReader<LevelChange>[] = [
   shown('Of sessions', 'sessions', 'count', ({ place }) => place?.sessions ?? null),
 ];
 
-const ofDay = (heading: string, name: string, kind: 'dollars' | 'ratio' | 'fraction', key: Compared) =>
-  shown(heading, name, kind, ({ numbers }: WeekDay) => numbers?.[key] ?? null);
-
 const DAY_COLUMNS: readonly ColumnReader<WeekDay>[] = [
   field('Day', 'date', 'date', 'day'),
   shown('State', 'state', 'text', ({ state }) => DAY_STATES[state]),
   field(null, 'reason', 'text'),
-  ofDay('Premium', 'premium', 'dollars', 'total'),
-  ofDay('Net calls', 'net_call_premium', 'dollars', 'netCalls'),
-  ofDay('Net puts', 'net_put_premium', 'dollars', 'netPuts'),
-  ofDay('Bullish', 'bullish_premium', 'dollars', 'bullish'),
-  ofDay('Bearish', 'bearish_premium', 'dollars', 'bearish'),
-  ofDay('Put/call', 'put_call_by_premium', 'ratio', 'putCallByPremium'),
-  ofDay('0DTE share', 'zero_dte_share', 'fraction', 'zeroDteShare'),
+  ...KEY_NUMBERS.map(({ key, name, unit, mailName }) =>
+    shown(mailName, name, KIND_OF[unit], ({ numbers }: WeekDay) => numbers?.[key] ?? null),
+  ),
 ];
 
 /** Of symbols with details only. */

@@ -131,31 +131,21 @@ export function buildEmptyDay(dataset: string): FlowReport {
 /** The day as the last one of its week, in the state of the day. */
 export function addSampleWeek(report: FlowReport): FlowReport {
   const { drop, headline, comparison } = report;
-  const [numbers, length] = [forCompared(({ key }) => comparison.changes[key].latest), 1];
+  const numbers = forCompared(({ key }) => comparison.changes[key].latest);
   const reason = [drop.degraded_reason, ...(drop.doubts ?? [])].filter(Boolean).join('; ');
-  const state = drop.condition === 'degraded' ? 'degraded' : 'complete';
-  const days: readonly WeekDay[] = [
-    { date: '2026-01-13', state: 'pending', reason: 'a sample', length, numbers: null },
-    { date: BEFORE, state: 'complete', reason: '', length: 0.5, numbers },
-    { date: DATE, state, reason, length, numbers },
-  ];
-  const before = ['2026-01-07', '2025-12-31', '2025-12-23'].map((date): readonly WeekDay[] => [
-    { date, state: 'complete', reason: '', length, numbers },
-  ]);
-  const isEmpty = headline.trades === 0;
-  const expired = { premium: headline.puts, openInterest: isEmpty ? 0 : 4_000, series: isEmpty ? 0 : 70 };
+  const whole: WeekDay = { date: BEFORE, state: 'complete', reason: '', length: 0.5, numbers };
+  const own: WeekDay = { ...whole, date: DATE, state: drop.condition === 'degraded' ? 'degraded' : 'complete', reason };
+  const lost: WeekDay = { date: '2026-01-13', state: 'lost', reason: 'a sample', length: 1, numbers: null };
+  const expired = { premium: headline.puts, openInterest: 4_000, series: 70 };
   const opened = { symbol: SYMBOL, contract: `${SYMBOL} 2026-02-20 600 C`, before: 700, after: 4_200, premium: 6.2e6 };
   return {
     ...report,
     week: {
-      ...{ days, before, sums: headline },
+      ...{ days: [lost, whole, own], sums: headline },
+      before: ['2026-01-07', '2025-12-31', '2025-12-23'].map((date) => [{ ...whole, date }]),
       // No change of a week may read like the GEX of the day.
-      changes: forCompared(({ key }) => {
-        const { latest, ...rest } = comparison.changes[key];
-        return { ...rest, latest, previous: latest === null ? null : 0.9 * latest };
-      }),
-      ...{ expired, expiredSymbols: isEmpty ? [] : [{ symbol: SYMBOL, ...expired }] },
-      ...{ opened: isEmpty ? [] : [opened], openedSeries: isEmpty ? 0 : 1 },
+      changes: forCompared(({ key }) => ({ ...comparison.changes[key], previous: (numbers[key] ?? 0) * 0.9 })),
+      ...{ expired, expiredSymbols: [{ symbol: SYMBOL, ...expired }], opened: [opened], openedSeries: 1 },
     },
   };
 }

@@ -12,6 +12,7 @@ import { findLate } from '../../src/deliver/late.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { identifyReport } from '../../src/job/job.ts';
 import { describeUnsealed } from '../../src/ledger/condition-file.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { Condition } from '../../src/plan/conditions.ts';
@@ -334,13 +335,14 @@ describe('a report of a week is mailed', () => {
     expect(mail?.text).toContain('There is no earlier week to compare with.');
   });
 
-  it('without what cannot be read of another day', async () => {
+  it('not without the drop of another of its days', async () => {
     await seal(THURSDAY);
     await seal(FRIDAY);
-    await bench.store.put(`trades/session=${THURSDAY}/trades.parquet`, { bytes: Buffer.from('no parquet') });
-    await run();
-    const [mail] = await bench.mails();
-    expect(mail?.text).toContain('Thu, Nov 19: degraded, its file cannot be read');
+    await bench.store.put(dropKey('trades', THURSDAY), { bytes: Buffer.from('no parquet') });
+    expect(await run()).toMatchObject([
+      { error: { code: 'DROP_DAMAGED', message: expect.stringContaining(THURSDAY) } },
+    ]);
+    expect(await bench.arrived()).toEqual([]);
   });
 
   it('and posted with the numbers of the week; no deadline of another day waits for it', async () => {

@@ -4,7 +4,7 @@
  * is in no sum, and `Week.days` says so. Averages are per session, so that a week with a holiday compares with a whole one.
  */
 import type { Families } from '../../api-contract/family.ts';
-import { type CalendarOverride, dayLength, listRestOfWeek } from '../../calendar/session.ts';
+import { type CalendarOverride, dayLength } from '../../calendar/session.ts';
 import { addDays, mondayOf } from '../../calendar/wall-clock.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { type Amount, divide } from '../amount.ts';
@@ -24,10 +24,8 @@ import { writeContract } from './trades.ts';
 export const WEEKS_BEFORE = 4;
 /** Rows of a table. */
 const MOST_ROWS = 10;
-/** Monday to Friday. */
-const WEEKDAYS = 5;
 
-/** What the store has of a session; `null`: it has none. */
+/** What the store has of a session, or of a weekday of the week without one; `null`: it has none. */
 export interface WeekFile extends Pick<WeekDay, 'date' | 'state' | 'reason'> {
   readonly summary: PastSession | null;
   /** Only of the week itself, with its file on this machine. */
@@ -60,10 +58,7 @@ export async function queryWeek(
   const before = Array.from({ length: WEEKS_BEFORE }, (_, place) => addDays(monday, -7 * (place + 1)))
     .map((start) => known.filter((day) => mondayOf(day.date) === start))
     .filter((days) => days.some((day) => day.numbers !== null));
-  const days = addClosed(
-    known.filter((day) => day.date >= monday),
-    options,
-  );
+  const days = known.filter((day) => day.date >= monday);
   const sealed = days.flatMap((day) => day.numbers ?? []);
   const sums = WEEK_SUMS.map((key) => [key, addUp(sealed.map((numbers) => numbers[key]))]);
   return {
@@ -78,48 +73,20 @@ export async function queryWeek(
   };
 }
 
-/** Weekdays without a session: to Friday where no session is to come, else up to the date. */
-function addClosed(days: readonly WeekDay[], { date, calendar }: WeekOptions): readonly WeekDay[] {
-  const rest = listRestOfWeek(date, calendar);
-  const isOver = rest.every((day) => days.some((one) => one.date === day));
-  const weekdays = Array.from({ length: WEEKDAYS }, (_, place) => addDays(mondayOf(date), place));
-  const closed = weekdays
-    .filter((day) => (isOver || day <= date) && !rest.includes(day) && !days.some((one) => one.date === day))
-    .map((day): WeekDay => ({ date: day, state: 'closed', reason: '', length: 0, numbers: null }));
-  return [...days, ...closed].toSorted((a, b) => (a.date < b.date ? -1 : 1));
-}
-
-type KeyNumber = (typeof KEY_NUMBERS)[number];
-type Numbers = NonNullable<WeekDay['numbers']>;
-
-/** Of a sum: for a whole session, half days by their length. Of a quotient: that of the sums. */
-function averageOf(days: readonly WeekDay[], { key, quotient }: KeyNumber): Amount {
-  const sealed = days.flatMap(({ numbers, length }) => (numbers === null ? [] : [{ numbers, length }]));
-  if (quotient === undefined) {
-    const sum = addUp(sealed.map(({ numbers }) => numbers[key]));
-    return divide(sum, addUp(sealed.map(({ length }) => length)));
-  }
-  const [part, whole] = quotient;
-  const wholes = sealed.map(({ numbers }) => readSum(numbers, whole));
-  const parts = sealed.map(({ numbers }, place) => {
-    const own = readSum(numbers, part);
-    const [all = null, ratio] = [wholes[place], numbers[key]];
-    // A part that is no key number: its share says what it is.
-    return own !== undefined ? own : all === 0 ? 0 : all === null || ratio === null ? null : all * ratio;
+/** Of a sum: for a whole session, half days by their length. Of a quotient: that of the sums, which are its parts times its wholes. */
+function averageOf(days: readonly WeekDay[], { key, quotient }: (typeof KEY_NUMBERS)[number]): Amount {
+  const sealed = days.flatMap(({ numbers, length }) => {
+    const whole = numbers?.[quotient?.[1] as Compared] ?? null; // Null if the quotient is of other numbers.
+    return numbers === null ? [] : [{ value: numbers[key], weight: quotient === undefined ? length : whole }];
   });
-  return divide(addUp(parts), addUp(wholes));
-}
-
-/** `undefined` if it is no key number. */
-function readSum(numbers: Numbers, key: string): Amount | undefined {
-  return Object.hasOwn(numbers, key) ? numbers[key as Compared] : undefined;
-}
-
-function addUp(amounts: readonly (Amount | undefined)[]): Amount {
-  return amounts.reduce<Amount>(
-    (sum, one) => (sum === null || one === null || one === undefined ? null : sum + one),
-    0,
+  const parts = sealed.map(({ value, weight }) =>
+    quotient === undefined ? value : value === null || weight === null ? null : value * weight,
   );
+  return divide(addUp(parts), addUp(sealed.map(({ weight }) => weight)));
+}
+
+function addUp(amounts: readonly Amount[]): Amount {
+  return amounts.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0);
 }
 
 /** What expired and what was opened, of the contracts that traded. */

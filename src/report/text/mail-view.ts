@@ -147,8 +147,9 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
 export function buildMailView(report: FlowReport, options: ViewOptions): FlowView {
   const { week } = report;
   if (week === undefined) return buildFlowView(report, options);
-  const view = buildFlowView(asWeek(report, week), options);
-  const { stamp, sentences, ...of } = describeWeek(report, week);
+  const shown = asWeek(report, week);
+  const view = buildFlowView(shown, options);
+  const { stamp, sentences, ...of } = describeWeek(shown, week);
   const preview = [`${of.premiumChanges.join(', ')}.`, ...sentences].slice(0, 3).join(' ');
   const says = 'Every day of these weeks, and the last session in full';
   return {

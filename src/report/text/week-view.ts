@@ -2,44 +2,38 @@
 import { mondayOf } from '../../calendar/wall-clock.ts';
 import { formatDate, formatNearDay, formatWeekDate } from '../../core/date-text.ts';
 import { countOf, formatCount, formatDollars, formatSignedDollars } from '../../core/units.ts';
-import { divide, leanOf, shareOf } from '../amount.ts';
+import { type Amount, divide, leanOf, shareOf } from '../amount.ts';
+import { FEWEST_IN_MEDIAN } from '../changes.ts';
 import { buildChangeRows } from '../key-numbers.ts';
 import type { FlowReport } from '../model.ts';
-import { DAY_STATES, isWarned, type Week, type WeekDay, type WeekExpired } from '../week-model.ts';
+import type { Compared } from '../numbers.ts';
+import { DAY_STATES, isWarned, type Week, type WeekDay } from '../week-model.ts';
 import { cleanLine, formatPart, formatRatio, joinWords, NONE, nameContract, nameSymbol } from './label.ts';
 import { sayFilter } from './sentences.ts';
 
-/** The report with the sums and the state of its week, for texts that read a day's. */
+/**
+ * The report with the sums and the state of its week, for texts that read a day's: `doubts` says of each day that is not usual
+ * what its state is.
+ */
 export function asWeek(report: FlowReport, { sums, days }: Week): FlowReport {
   const { drop, headline } = report;
   const warned = days.filter(isWarned);
-  const isWhole = warned.every(({ state }) => state === 'unusual');
+  const doubts = warned.map(
+    (day) => `${nameDay(day)}: ${DAY_STATES[day.state].toLowerCase()}, ${cleanLine(day.reason)}`,
+  );
+  const condition = warned.every(({ state }) => state === 'unusual') ? 'available' : 'degraded';
+  const counts = { trades: sums.trades ?? 0, unpriced: 0, unsized: 0 };
+  const putCallByPremium = divide(sums.puts, sums.calls);
   return {
     ...report,
-    drop: {
-      ...drop,
-      condition: isWhole ? 'available' : 'degraded',
-      doubts: warned.map((day) => `${nameDay(day)}: ${sayState(day)}`),
-    },
-    headline: {
-      ...{ ...headline, ...sums, trades: sums.trades ?? 0, unpriced: 0, unsized: 0 },
-      putCallByPremium: divide(sums.puts, sums.calls),
-    },
+    drop: { ...drop, condition, doubts },
+    headline: { ...headline, ...sums, ...counts, putCallByPremium },
   };
 }
 
 /** `Fri, Nov 20`. */
-function nameDay({ date }: Pick<WeekDay, 'date'>): string {
+function nameDay({ date }: WeekDay): string {
   return formatWeekDate(date).replace(/, \d{4}$/, '');
-}
-
-function sayState({ state, reason }: WeekDay): string {
-  return [DAY_STATES[state].toLowerCase(), cleanLine(reason)].filter(Boolean).join(', ');
-}
-
-/** `week of Nov 16`. @param date of the report */
-function nameWeek([first]: readonly WeekDay[], date: string): string {
-  return `week of ${formatNearDay(mondayOf(first?.date ?? date), date)}`;
 }
 
 /** The largest day, and how many were bullish. */
@@ -53,86 +47,76 @@ export function describeDays({ days, sums: { total } }: Week): string {
   return `${most} Bullish premium outweighed bearish on ${bullish} of ${countOf(known.length, 'day')}.`;
 }
 
-/** The fields of a mail in which a week differs from its last day. */
-export function describeWeek(report: FlowReport, week: Week) {
-  const { date } = report.drop;
-  const { days, before, changes, expired, sums } = week;
+/** The fields of a mail in which a week differs from a day. @param report as `asWeek` has it */
+export function describeWeek({ drop, headline }: FlowReport, week: Week) {
+  const { days, before, changes, expired } = week;
+  const { doubts = [], condition, date } = drop;
+  const isWhole = condition === 'available';
   const sessions = days.filter(({ state }) => state !== 'closed');
   const counted = sessions.filter(({ numbers }) => numbers !== null);
-  const warned = days.filter(isWarned);
-  const isWhole = warned.every(({ state }) => state === 'unusual');
-  const lacking = before.flat().filter(isWarned);
-  const [previous] = before;
+  const lacking = before.flat().filter(isWarned).map(nameDay);
   const keyNumbers = buildChangeRows({ changes });
-  const [premium] = keyNumbers;
+  const { latest = NONE, onPrevious = '', onMedian = '' } = keyNumbers[0] ?? {};
+  const previous = `eek of ${formatNearDay(mondayOf(before[0]?.[0]?.date ?? date), date)}`;
   const median = `${before.length}-week median`;
+  const { total } = headline;
   return {
     day: `Week of ${formatDate(mondayOf(date))}`,
     lead: null,
-    contracts: countOf(sums.contracts, 'contract'),
-    symbolCount: `put/call ${formatRatio(divide(sums.puts, sums.calls))}`,
+    symbolCount: `put/call ${formatRatio(headline.putCallByPremium)}`,
     premiumChanges: [
-      `${premium?.latest ?? NONE} an average session`,
-      ...(premium?.onPrevious && previous ? [`${premium.onPrevious} vs ${nameWeek(previous, date)}`] : []),
-      ...(premium?.onMedian ? [`${premium.onMedian} vs ${median}`] : []),
+      `${latest} an average session`,
+      ...(onPrevious === '' ? [] : [`${onPrevious} vs w${previous}`]),
+      ...(onMedian === '' ? [] : [`${onMedian} vs ${median}`]),
     ],
     stamp: {
+      ...{ rows: `${counted.length} of ${countOf(sessions.length, 'session')}`, done: 'last sealed', from: '' },
+      isRevised: false,
       label:
-        warned.length === 0 ? 'Complete' : `${countOf(warned.length, 'day')} ${isWhole ? 'unusual' : 'incomplete'}`,
+        doubts.length === 0 ? 'Complete' : `${countOf(doubts.length, 'day')} ${isWhole ? 'unusual' : 'incomplete'}`,
       notice:
-        warned.length === 0
+        doubts.length === 0
           ? null
           : {
               title: isWhole ? 'Complete at the source, but unusual.' : 'This week is not verified as complete.',
-              text: warned.map((day) => `${nameDay(day)}: ${sayState(day)}.`).join(' '),
+              text: `${doubts.join('. ')}.`,
             },
-      ...{ done: 'last sealed', isRevised: false, from: '', until: '' },
-      rows: `${counted.length} of ${countOf(sessions.length, 'session')}`,
     },
     sentences: [
-      ...sayFilter(report),
+      ...sayFilter({ drop }),
       describeDays(week),
-      ...sayExpired(week),
-      ...(lacking.length === 0
+      ...(expired.series === 0 || total === null || total <= 0
         ? []
-        : [`Incomplete or unusual in the weeks before: ${joinWords(lacking.map(nameDay))}.`]),
+        : [
+            `${formatPart(shareOf(expired.premium, total))} of the premium, ${formatDollars(expired.premium)}, was in contracts that expired in the week; they had an open interest of ${formatCount(expired.openInterest)}.`,
+          ]),
+      ...(lacking.length === 0 ? [] : [`Incomplete or unusual in the weeks before: ${joinWords(lacking)}.`]),
     ],
     keyNumbers,
-    hasHistory: before.length > 0,
-    hasMedian: before.length > 2,
-    sessions: {
-      latest: 'This week',
-      previous: previous === undefined ? '' : nameWeek(previous, date).replace('w', 'W'),
-      ...{ median, medianHead: `Median of ${before.length}` },
-    },
-    days: days.map((day) => ({
-      day: nameDay(day),
-      note: day.length > 0 && day.length < 1 ? 'half day' : '',
-      ...{ state: DAY_STATES[day.state], isWarned: isWarned(day) },
-      premium: day.numbers === null ? NONE : formatDollars(day.numbers.total),
-      netCalls: day.numbers === null ? NONE : formatSignedDollars(day.numbers.netCalls),
-      netPuts: day.numbers === null ? NONE : formatSignedDollars(day.numbers.netPuts),
-      putCall: formatRatio(day.numbers?.putCallByPremium ?? null),
-    })),
+    ...{ hasHistory: before.length > 0, hasMedian: before.length >= FEWEST_IN_MEDIAN },
+    sessions: { latest: 'This week', previous: `W${previous}`, median, medianHead: `Median of ${before.length}` },
+    days: days.map((day) => {
+      const print = (format: (value: Amount) => string, key: Compared) =>
+        day.numbers === null ? NONE : format(day.numbers[key]);
+      return {
+        ...{ day: nameDay(day), note: day.length > 0 && day.length < 1 ? 'half day' : '' },
+        ...{ premium: print(formatDollars, 'total'), putCall: print(formatRatio, 'putCallByPremium') },
+        ...{ netCalls: print(formatSignedDollars, 'netCalls'), netPuts: print(formatSignedDollars, 'netPuts') },
+        ...{ state: DAY_STATES[day.state], isWarned: isWarned(day) },
+      };
+    }),
     daysFinding: describeDays(week),
-    expired: week.expiredSymbols.map(printExpired),
-    expiredAll: expired.series === 0 ? null : printExpired({ symbol: 'All symbols', ...expired }),
-    opened: week.opened.map(({ contract, before: held, after, premium: spent }) => ({
+    // Of all symbols first.
+    expired: (expired.series === 0 ? [] : [{ symbol: 'All symbols', ...expired }, ...week.expiredSymbols]).map(
+      (row) => ({
+        symbol: nameSymbol(row.symbol),
+        ...{ premium: formatDollars(row.premium), openInterest: formatCount(row.openInterest) },
+      }),
+    ),
+    opened: week.opened.map(({ contract, before: held, after, premium }) => ({
       ...{ contract: nameContract(contract), opened: `+${formatCount(after - held)}`, held: formatCount(after) },
-      premium: formatDollars(spent),
+      premium: formatDollars(premium),
     })),
     openedSeries: formatCount(week.openedSeries),
   };
-}
-
-function sayExpired({ expired: { premium, openInterest, series }, sums: { total } }: Week): readonly string[] {
-  if (series === 0 || premium === null || total === null || total <= 0) return [];
-  const part = `${formatPart(shareOf(premium, total))} of the premium, ${formatDollars(premium)}`;
-  return [
-    `${part}, was in contracts that expired in the week; they had an open interest of ${formatCount(openInterest)}.`,
-  ];
-}
-
-function printExpired({ symbol, premium, openInterest }: WeekExpired) {
-  return { symbol: nameSymbol(symbol), premium: formatDollars(premium), openInterest: formatCount(openInterest) };
 }
