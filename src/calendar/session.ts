@@ -92,8 +92,9 @@ export function shareOfHours(date: string, other: string, override = NO_OVERRIDE
   return lengthOf(date) / lengthOf(other);
 }
 
-/** The part of a whole session that a date has: 1, or less on a half day. */
+/** The part of a whole session that a date has: 1, less on a half day, 0 without a session. */
 export function dayLength(date: string, override = NO_OVERRIDE): number {
+  if (!isSession(date, override)) return 0;
   return (sessionCloseSecond(date, override) - OPEN_SECOND) / (CLOSE_SECONDS.whole.index - OPEN_SECOND);
 }
 

@@ -3,8 +3,9 @@
  * date that is not sealed; a report that fails does not keep the others from their readers.
  *
  * Which dates a report is due for. A run mails the newest sealed date, and before it the dates of the lookback that
- * were sealed too late for their own evening, oldest first; of a `weekly` report only dates that end their week. Invariant: a run never mails a date before the first one
- * that a run reported on, so that neither a first run nor a backfill floods anyone.
+ * were sealed too late for their own evening, oldest first; of a `weekly` report only dates that end their week.
+ * Invariant: a run never mails a date before the first one that a run reported on, so that neither a first run nor a
+ * backfill floods anyone.
  */
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';

@@ -73,7 +73,7 @@ export async function queryWeek(
   };
 }
 
-/** Of a sum: for a whole session, half days by their length. Of a quotient: that of the sums, which are its parts times its wholes. */
+/** Of a sum: for a whole session, half days by their length. Of a quotient: that of the sums; its parts are its values times its wholes. */
 function averageOf(days: readonly WeekDay[], { key, quotient }: (typeof KEY_NUMBERS)[number]): Amount {
   const sealed = days.flatMap(({ numbers, length }) => {
     const whole = numbers?.[quotient?.[1] as Compared] ?? null; // Null if the quotient is of other numbers.
