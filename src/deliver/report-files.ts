@@ -167,7 +167,7 @@ async function fetchWeek(
     const summary = manifest ? await fetchSummary(run, ledger, manifest) : null;
     const isBefore = manifest !== undefined && date >= monday && date < own.date;
     const drop = isBefore ? await fetchDrop(run, manifest, localPath(run, dataset, date)) : null;
-    found.push({ date, ...describeDay(manifest, entry), summary, drop: date === own.date ? own : drop });
+    found.push({ date, ...describeDay(manifest, entry, summary), summary, drop: date === own.date ? own : drop });
   }
   return found;
 }
@@ -186,12 +186,14 @@ const GAPS: Readonly<Record<Condition | 'unknown', Pick<WeekFile, 'state' | 'rea
 function describeDay(
   manifest: Manifest | undefined,
   entry: ConditionEntry | undefined,
+  summary: PastSession | null,
 ): Pick<WeekFile, 'state' | 'reason'> {
   if (manifest === undefined) {
     const gap = GAPS[entry?.condition ?? 'unknown'];
     return entry?.accepted === undefined ? gap : { ...gap, reason: describeAccepted(entry.accepted) };
   }
   const doubts = listDoubts(manifest);
+  if (summary === null) return { state: 'degraded', reason: 'its numbers cannot be read' };
   if (manifest.condition === 'degraded')
     return { state: 'degraded', reason: [manifest.degraded_reason ?? 'rows may be missing', ...doubts].join('; ') };
   return { state: doubts.length === 0 ? 'complete' : 'unusual', reason: doubts.join('; ') };

@@ -194,6 +194,8 @@ export const reportSchema = z
     if (datasets !== undefined) fail('datasets', 'is only allowed with `template: digest`');
     if (template === 'flow') return;
     if (report.sections !== undefined) fail('sections', 'is only allowed with `template: flow`');
+    if ([report, ...report.to].some(({ symbols }) => symbols !== null && symbols.length > 0))
+      fail('symbols', 'is only allowed with `template: flow` or `digest`: a week has no watchlist');
     const onceAWeek = 'is only allowed with `template: flow` or `digest`: a `weekly` report is mailed once a week';
     if (conditions.length > 0) fail('only_when', onceAWeek);
     if (onEmpty === 'skip') fail('on_empty', onceAWeek);

@@ -160,6 +160,7 @@ const CASES: readonly (readonly [text: string, below: number, fault: string])[] 
   [weekly('correct_above: 0.5'), 2, 'correct_above: … a `weekly` report is mailed once a week'],
   [weekly('on_empty: skip'), 2, 'on_empty: … a `weekly` report is mailed once a week'],
   [weekly('sections: [moved]'), 2, 'sections: … is only allowed with `template: flow`'],
+  [weekly('symbols: [SPX]'), 2, 'symbols: … a week has no watchlist'],
   [weekly('datasets: [trades]'), 2, 'datasets: … is only allowed with `template: digest`'],
   [digest('attach: [csv]'), 3, 'attach: … is only allowed with `template: flow`'],
   [flow('unsubscribe: http://example.com/off'), 2, 'unsubscribe: … a mailto: or https: address'],

@@ -104,7 +104,7 @@ async function querySeries(
       const columns = writeColumns(hasGaps, renamed.length === 0 ? null : families);
       const counted = keepRecords(file, [condition, buildReportHours(drop, calendar)], columns);
       const columnsOfDay = `${STATE_KEY}, is_adjusted, shown_oi AS open_interest, total_premium AS premium`;
-      const select = `SELECT '${drop.date}' AS session, ${columnsOfDay} FROM states`;
+      const select = `SELECT toDate('${drop.date}') AS session, ${columnsOfDay} FROM states`;
       const into = place === 0 ? 'CREATE OR REPLACE TEMPORARY TABLE week_series AS' : 'INSERT INTO week_series';
       await withStates(counted, drop.date, () => file.command(`${into} ${select}`));
     }
