@@ -303,6 +303,16 @@ describe('a report of a week is mailed', () => {
     ]);
   });
 
+  it('of the last whole week, where it is new in the middle of one', async () => {
+    for (const date of ['2026-11-13', THURSDAY, FRIDAY, '2026-11-23']) await seal(date);
+    await run();
+    const [line, ...others] = await bench.arrived();
+    expect(line).toMatch(/^desk@example.com Flow, week to 2026-11-20 \[degraded\] \[late\]: /);
+    expect(others).toEqual([]);
+    const [mail] = await bench.mails();
+    expect(mail?.text).toContain('Wed, Nov 18: not exported, the job did not ask for it.');
+  });
+
   it('with Thursday where Friday is a holiday, or has nothing that will be sealed', async () => {
     await seal('2026-04-02');
     expect(await run()).toHaveLength(1);
