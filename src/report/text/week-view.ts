@@ -78,7 +78,9 @@ export function describeWeek({ drop, headline }: FlowReport, week: Week) {
         doubts.length === 0
           ? null
           : {
-              title: isWhole ? 'Complete at the source, but unlike other days:' : 'This week is not verified as complete.',
+              title: isWhole
+                ? 'Complete at the source, but unlike other days:'
+                : 'This week is not verified as complete.',
               text: `${doubts.join('. ')}.`,
             },
     },
