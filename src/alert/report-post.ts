@@ -11,12 +11,14 @@ import type { JobReport } from '../job/job.ts';
 import { buildSessionChart } from '../report/draw/chart.ts';
 import { LIGHT } from '../report/draw/palette.ts';
 import { renderPicture } from '../report/draw/picture.ts';
+import { buildWeekChart } from '../report/draw/week-chart.ts';
 import { formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
 import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import { describeSession } from '../report/text/captions.ts';
 import { buildDigestView, type FlowView, listReports } from '../report/text/mail-view.ts';
+import { asWeek, describeDays } from '../report/text/week-view.ts';
 import type { Store } from '../store/store.ts';
 import type { CloudEvent } from './outbox.ts';
 
@@ -46,7 +48,7 @@ export async function summarizeReport(
   };
   const digest = buildDigestView(parts, options);
   const [first] = digest.parts;
-  const subject = (report.template === 'flow' && first?.flow?.subject) || digest.subject;
+  const subject = (report.template !== 'digest' && first?.flow?.subject) || digest.subject;
   const reports = listReports(parts);
   return {
     subject,
@@ -73,13 +75,18 @@ function describePart(name: string, view: FlowView | null): readonly string[] {
   ];
 }
 
-/** By name. Without net GEX: of which contracts it is, only the text says. */
+/** By name; of a week those that are of it. Without net GEX: of which contracts it is, only the text says. */
 function listNumbers(report: FlowReport) {
-  const names = REPORT_NUMBERS.filter((name) => !name.startsWith('net_gex'));
+  const { week } = report;
+  const names = REPORT_NUMBERS.filter((name) => {
+    const { key, quotient = [key] } = findNumber(name);
+    return week ? quotient.every((sum) => Object.hasOwn(week.sums, sum)) : !name.startsWith('net_gex');
+  });
+  const shown = week ? asWeek(report, week) : report;
   return Object.fromEntries(
     names.map((name) => {
       const { label, unit } = findNumber(name);
-      const value = readReportNumber(report, name);
+      const value = readReportNumber(shown, name);
       return [name, { label, value, text: formatNumber(value, unit) }];
     }),
   );
@@ -87,14 +94,17 @@ function listNumbers(report: FlowReport) {
 
 /** The first report's day; null without trades, or if it were too large. */
 async function drawPicture(reports: readonly FlowReport[]) {
-  const report = reports.find(({ headline }) => headline.trades > 0);
+  const report = reports.find(({ headline, week }) => headline.trades > 0 || week);
   if (report === undefined) return null;
-  const { halfHours, headline } = report;
-  const png = await renderPicture(buildSessionChart(halfHours, LIGHT), PICTURE_WIDTH);
+  const { halfHours, headline, week } = report;
+  // All charts of a week would be too large.
+  const chart = week ? buildWeekChart(week, LIGHT, 1) : buildSessionChart(halfHours, LIGHT);
+  const png = await renderPicture(chart, PICTURE_WIDTH);
   if (png.length > MAX_PICTURE_BYTES) return null;
+  const finding = week ? describeDays(week) : describeSession(halfHours, headline.total);
   return {
     type: 'image/png',
-    alt: `Premium per half hour, stacked by sentiment. ${describeSession(halfHours, headline.total)}`,
+    alt: `Premium ${week ? 'of each day' : 'per half hour, stacked by sentiment'}. ${finding}`,
     base64: Buffer.from(png).toString('base64'),
   };
 }

@@ -4,7 +4,7 @@
  */
 import { isEarlyClose, isHoliday } from './holidays.ts';
 import { CLOSE_SECONDS, CURB_SINCE, EARLY, GRACE_SECONDS } from './segments.ts';
-import { addDays, weekday } from './wall-clock.ts';
+import { addDays, mondayOf, weekday } from './wall-clock.ts';
 
 /** Calendar exceptions. A date is in at most one of the sets. */
 export interface CalendarOverride {
@@ -92,6 +92,12 @@ export function shareOfHours(date: string, other: string, override = NO_OVERRIDE
   return lengthOf(date) / lengthOf(other);
 }
 
+/** The part of a whole session that a date has: 1, less on a half day, 0 without a session. */
+export function dayLength(date: string, override = NO_OVERRIDE): number {
+  if (!isSession(date, override)) return 0;
+  return (sessionCloseSecond(date, override) - OPEN_SECOND) / (CLOSE_SECONDS.whole.index - OPEN_SECOND);
+}
+
 /** Second of the day (exchange's clock) when options of a class close; meaningless if there is no session. */
 export function closeSecond(date: string, options: OptionClass, override = NO_OVERRIDE): number {
   return CLOSE_SECONDS[isHalfDay(date, override) ? 'early' : 'whole'][options];
@@ -122,6 +128,11 @@ export function listSessions(from: string, to: string, override = NO_OVERRIDE): 
   const dates: string[] = [];
   for (let date = from; date <= to; date = lookUp(date).next) if (isSession(date, override)) dates.push(date);
   return dates;
+}
+
+/** Sessions of the week of a date, Monday to Sunday, after it. */
+export function listRestOfWeek(date: string, override = NO_OVERRIDE): readonly string[] {
+  return listSessions(addDays(date, 1), addDays(mondayOf(date), 6), override);
 }
 
 /** The last `count` session dates up to and including `date`, ascending. */

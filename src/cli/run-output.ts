@@ -124,9 +124,12 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   return `restated (revision ${revision}: ${[counts, ...more].join(', ')})`;
 }
 
+/** By template. */
+const NAMES: Readonly<Record<string, string>> = { digest: 'Digest', weekly: 'Weekly report' };
+
 export function describeDelivery(delivery: Delivery): readonly string[] {
   const { report, date, recipients, skipped, error } = delivery;
-  const what = `${report === 'digest' ? 'Digest' : 'Report'} of ${date}`;
+  const what = `${NAMES[report] ?? 'Report'} of ${date}`;
   if (delivery.pending) return [`${what}: pending, because not all the data it needs is sealed; nothing was mailed.`];
   if (delivery.leftToOther) return [`${what}: another worker is mailing it at the moment.`];
   if (error) return [`${what}: ${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`];

@@ -21,7 +21,7 @@ import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
 import { listReports } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
 import type { DeliveredRecipient, Delivery } from '../state/run-result.ts';
-import { type DatedReport, isWaiting, type Outgoing, type Reader } from './dated-report.ts';
+import type { DatedReport, Outgoing, Reader } from './dated-report.ts';
 import {
   claimRecipients,
   countSent,
@@ -37,6 +37,7 @@ import {
   takeTurn,
 } from './receipt.ts';
 import { readArchivedParts } from './report-copies.ts';
+import { isWaiting } from './report-files.ts';
 
 /** Of a date that is not sealed, unless `rest` says otherwise. */
 export function createDelivery({ template }: JobReport, date: string, rest: Partial<Delivery>): Delivery {
@@ -144,7 +145,9 @@ async function chooseReaders(
     const from = isForAll ? findMailedBefore(turn.receipt, to) : undefined;
     let why = reason;
     let correction: Reader['correction'] = null;
-    if (from !== undefined) {
+    if (from !== undefined && report.template === 'weekly')
+      why = `revision ${from} was mailed, and a week has no correction`;
+    else if (from !== undefined) {
       if (!changes.has(from)) {
         const parts = await readArchivedParts(ledger.store, log, { ...place, revision: from });
         changes.set(from, compareReports(parts && listReports(parts), models, report.correctionThreshold));

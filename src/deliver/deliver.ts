@@ -3,25 +3,28 @@
  * date that is not sealed; a report that fails does not keep the others from their readers.
  *
  * Which dates a report is due for. A run mails the newest sealed date, and before it the dates of the lookback that
- * were sealed too late for their own evening, oldest first. Invariant: a run never mails a date before the first one
- * that a run reported on, so that neither a first run nor a backfill floods anyone.
+ * were sealed too late for their own evening, oldest first; of a `weekly` report only dates that end their week.
+ * Invariant: a run never mails a date before the first one that a run reported on, so that neither a first run nor a
+ * backfill floods anyone.
  */
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
-import { isSession } from '../calendar/session.ts';
+import { isSession, listRestOfWeek } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import { parseReceiptDate, reportsPrefix } from '../ledger/layout.ts';
 import { assertAllowedRecipients, buildEml, parseAddress } from '../mail/message.ts';
+import { isGone } from '../plan/conditions.ts';
 import { listReports } from '../report/text/mail-view.ts';
 import type { Run } from '../run/run.ts';
 import type { Delivery } from '../state/run-result.ts';
 import { attempt } from '../store/identity.ts';
-import { createDatedReport, discardContent } from './dated-report.ts';
+import { createDatedReport } from './dated-report.ts';
 import { chooseReader, createDelivery, deliverDate } from './deliver-date.ts';
 import { openReceiptLog } from './receipt.ts';
+import { discardContent } from './report-files.ts';
 
 export interface DeliverOptions {
   /** Date to report on; default: the newest sealed one, and those of the lookback before it that were never mailed. */
@@ -82,7 +85,10 @@ async function deliverReport(run: Run, job: Job, report: JobReport, { date, only
   if (date !== undefined || only !== undefined) {
     const chosen = await chooseDate(run, job, date);
     if (chosen === undefined) return [];
-    const dated = createDatedReport(run, job, report, chosen.manifest, chosen.late);
+    const { manifest, late, rest } = chosen;
+    if (report.template === 'weekly' && rest.length > 0)
+      return [createDelivery(report, manifest.date, { skipped: describeRest(job, rest) })];
+    const dated = createDatedReport(run, job, report, manifest, late);
     return [await deliverDate(run, dated, { past: false, byHand: date !== undefined, only })];
   }
   const { due, pending } = await listDueDates(run, job, report, restated);
@@ -115,6 +121,11 @@ async function deliverReport(run: Run, job: Job, report: JobReport, { date, only
   return deliveries;
 }
 
+function describeRest({ name }: Job, rest: readonly string[]): string {
+  const last = rest.at(-1) ?? '';
+  return `a weekly report is mailed with the last session of its week, ${last}; \`flowdrop report ${name} --preview DIR\` shows the week so far`;
+}
+
 function isNothing({ recipients, leftToOther, pending, skipped, error }: Delivery): boolean {
   return recipients.length === 0 && !leftToOther && !pending && skipped === null && error === null;
 }
@@ -126,12 +137,14 @@ function isNothing({ recipients, leftToOther, pending, skipped, error }: Deliver
  * the run returns to this one. `pending`: sessions that are over but not sealed; no mail is sent for them
  */
 async function listDueDates(run: Run, job: Job, report: JobReport, wanted: ReadonlySet<string> | undefined) {
-  const { sealed, pending, isLate } = await readSessions(run);
+  const { sealed, pending, isLate, listRest } = await readSessions(run);
   const newest = sealed.at(-1);
   if (newest === undefined) return { due: [], pending: [] };
-  const from = (await findFirstDate(run, job, identifyReport(report))) ?? newest;
+  const isOwn = (date: string) => report.template !== 'weekly' || listRest(date).length === 0;
+  const from = (await findFirstDate(run, job, identifyReport(report))) ?? sealed.findLast(isOwn) ?? newest;
   const oldest = addDays(newest, -LOOKBACK_DAYS);
-  const isDue = (date: string) => (wanted === undefined || wanted.has(date)) && date >= from && date >= oldest;
+  const isDue = (date: string) =>
+    (wanted === undefined || wanted.has(date)) && date >= from && date >= oldest && isOwn(date);
   return {
     due: sealed.filter(isDue).map((date) => ({ date, late: isLate(date), past: date !== newest })),
     pending: pending.filter(isDue),
@@ -143,11 +156,11 @@ async function listDueDates(run: Run, job: Job, report: JobReport, wanted: Reado
  * @throws Fault `REPORT_PENDING`
  */
 async function chooseDate(run: Run, job: Job, date: string | undefined) {
-  const { sealed, isLate } = await readSessions(run);
+  const { sealed, isLate, listRest } = await readSessions(run);
   const chosen = date ?? sealed.at(-1);
   if (chosen === undefined) return undefined;
   const manifest = await run.ledger.manifest(chosen);
-  if (manifest) return { manifest, late: isLate(chosen) };
+  if (manifest) return { manifest, late: isLate(chosen), rest: listRest(chosen) };
   throw new Fault(
     'REPORT_PENDING',
     `${chosen} of ${job.drop.dataset} is not sealed, so there is nothing to report on yet`,
@@ -164,7 +177,10 @@ async function readSessions({ ledger, calendar }: Run) {
   );
   /** Whether a newer session is over. */
   const isLate = (date: string) => [...sealed, ...pending].some((other) => other > date);
-  return { sealed, pending, isLate };
+  /** Sessions after it in its week, without those of which nothing will be sealed. */
+  const listRest = (date: string) =>
+    listRestOfWeek(date, calendar).filter((day) => sealed.includes(day) || !isGone(entries.get(day)?.condition));
+  return { sealed, pending, isLate, listRest };
 }
 
 /** The first date that a run reported on. Keys are sorted by date, so it is found early. */

@@ -4,7 +4,7 @@
  * a mail server that does not answer. Invariant: a store that is away for a moment makes no date late that was not.
  */
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
-import type { CalendarOverride } from '../calendar/session.ts';
+import { type CalendarOverride, listRestOfWeek } from '../calendar/session.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { isFault } from '../core/errors.ts';
 import { countOf } from '../core/units.ts';
@@ -44,6 +44,7 @@ export async function findLate(job: Job, facts: LateFacts): Promise<LateDate | n
   if (!isSealed(known.condition)) return { ...late, lacks: `it is not sealed (${known.condition})` };
   let owed = 0;
   for (const report of job.reports) {
+    if (report.template === 'weekly' && listRestOfWeek(date, calendar).length > 0) continue;
     const receipts = store && openReceiptLog(store, { job: job.name, date, report: identifyReport(report) });
     // Nobody is mailed by a damaged one; what cannot be read now is not known to be late.
     const read = await receipts?.read().catch((error: unknown) => {

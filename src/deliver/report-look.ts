@@ -12,6 +12,7 @@ import type { ReportLook } from '../report/look.ts';
 import type { FlowReport } from '../report/model.ts';
 import { type RenderOptions, renderFullReport, renderReport } from '../report/render.ts';
 import {
+  addSampleWeek,
   buildDoubtfulDay,
   buildEmptyDay,
   buildSampleDay,
@@ -124,7 +125,7 @@ const FACTS = [
 
 async function renderSample({ template }: JobReport, day: FlowReport, options: RenderOptions) {
   const { dataset } = day.drop;
-  const part: DigestPart = { title: dataset, report: day };
+  const part: DigestPart = { title: dataset, report: template === 'weekly' ? addSampleWeek(day) : day };
   const parts = template === 'digest' ? [part, { title: 'pending', pending: day.drop.date }] : [part];
   const { html, text } = await renderReport(template, parts, options);
   return { 'HTML mail': html, text, 'full report': await renderFullReport(parts, options) };

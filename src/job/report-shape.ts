@@ -21,6 +21,8 @@ import {
 
 /** The dataset of the shipped job. */
 export const USUAL_CHAIN = 'option-chain';
+/** A smaller change is rarely worth a second mail. */
+const USUAL_CORRECTION = 0.01;
 /** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
 const USUAL_ATTACH_BYTES = 5_000_000;
 /** Hardly any mail server accepts a larger message. */
@@ -118,7 +120,11 @@ const lookShape = {
 
 export const reportSchema = z
   .strictObject({
-    template: z.enum(['flow', 'digest']).describe('`flow`: one dataset in full; `digest`: several datasets in short.'),
+    template: z
+      .enum(['flow', 'digest', 'weekly'])
+      .describe(
+        '`flow`: one dataset in full; `digest`: several datasets in short; `weekly`: a week of one dataset, with its last session.',
+      ),
     to: z
       .array(
         z.union([addressSchema, recipientSchema]).transform((recipient) =>
@@ -164,13 +170,10 @@ export const reportSchema = z
       'note',
       'What to mail for a day without trades: a note, or nothing. Default: note.',
     ),
-    correct_above: z
-      .number()
-      .min(0)
-      .max(1)
-      // A smaller change is rarely worth a second mail.
-      .default(0.01)
-      .describe('Relative change of a number above which a restated day is mailed again. Default: 0.01.'),
+    correct_above: optional(
+      z.number().min(0).max(1),
+      'Relative change of a number above which a restated day is mailed again. Default: 0.01.',
+    ),
     unsubscribe: orNull(
       z.string().regex(/^(mailto:[^\s<>,@]+@[^\s<>,@]+|https:\/\/[^\s<>,/]+[^\s<>,]*)$/, 'a mailto: or https: address'),
     ).describe('Address of the List-Unsubscribe header: mailto: or https:.'),
@@ -181,17 +184,30 @@ export const reportSchema = z
   })
   .superRefine((report, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
-    if (report.template === 'flow') {
-      if (report.datasets !== undefined) fail('datasets', 'is only allowed with `template: digest`');
+    const { template, datasets, only_when: conditions, on_empty: onEmpty } = report;
+    if (template === 'digest') {
+      if (datasets === undefined) fail('datasets', 'which datasets to show');
+      for (const key of ['attach', 'attach_limit', 'link', 'sections'] as const)
+        if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
       return;
     }
-    if (report.datasets === undefined) fail('datasets', 'which datasets to show');
-    for (const key of ['attach', 'attach_limit', 'link', 'sections'] as const)
-      if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
+    if (datasets !== undefined) fail('datasets', 'is only allowed with `template: digest`');
+    if (template === 'flow') return;
+    if (report.sections !== undefined) fail('sections', 'is only allowed with `template: flow`');
+    if ([report, ...report.to].some(({ symbols }) => symbols !== null && symbols.length > 0))
+      fail('symbols', 'is only allowed with `template: flow` or `digest`: a week has no watchlist');
+    const onceAWeek = 'is only allowed with `template: flow` or `digest`: a `weekly` report is mailed once a week';
+    if (conditions.length > 0) fail('only_when', onceAWeek);
+    if (onEmpty === 'skip') fail('on_empty', onceAWeek);
+    if (report.correct_above !== undefined) fail('correct_above', onceAWeek);
   })
   .transform(({ subject, title, accent, sections = null, note, logo, templates, ...report }) => {
     const { chain, link, on_empty: onEmpty, datasets = [], attach = [], ...rest } = report;
-    const { attach_limit: attachLimitBytes = USUAL_ATTACH_BYTES, correct_above: correctionThreshold, ...same } = rest;
+    const {
+      attach_limit: attachLimitBytes = USUAL_ATTACH_BYTES,
+      correct_above: correctionThreshold = USUAL_CORRECTION,
+      ...same
+    } = rest;
     return {
       ...camelCase(same),
       ...{ datasets, attach, attachLimitBytes, correctionThreshold },

@@ -29,6 +29,11 @@ export function isOpen(condition: Condition): condition is 'pending' | 'missing'
   return condition === 'pending' || condition === 'missing';
 }
 
+/** Whether nothing will be sealed for a date, unless its source changes. */
+export function isGone(condition: Condition | undefined): boolean {
+  return condition === 'missing' || condition === 'empty' || condition === 'expired';
+}
+
 export interface ConditionFacts {
   /** Conditions in the manifests of the store. */
   readonly sealed: ReadonlyMap<string, SealedCondition>;

@@ -20,10 +20,11 @@ import type { Drivers, FlowReport, LeftOutTrade, Mover, SealedDrop } from './mod
 import { queryBesides, queryExclusions, querySharedIds, queryUnknownCodes } from './query/exclusions.ts';
 import { NO_EXPOSURE, queryExposure, withStates } from './query/exposure.ts';
 import { listOpenings, queryOpened } from './query/opened.ts';
-import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
+import { buildComparison, COMPARED_SESSIONS, type PastSession, queryHistory } from './query/past-sessions.ts';
 import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums } from './query/sums.ts';
 import { queryBiggestTrades, queryContracts, queryDrivers, queryEarnings } from './query/trades.ts';
+import { queryWeek, type WeekFile } from './query/week.ts';
 import { buildReportHours, hasWholeSymbols, IS_SWEEP, nameKnown, writeColumns } from './records.ts';
 
 /** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
@@ -53,6 +54,8 @@ export interface FlowOptions {
     | { readonly path: string; readonly location: string; readonly isDegraded?: boolean }
     | null
     | undefined;
+  /** Of a report of a week: the known days of it and of the weeks before, ascending. */
+  readonly week?: readonly WeekFile[] | undefined;
 }
 
 /**
@@ -116,6 +119,7 @@ export async function buildFlowReport(
   const queryTrades = async () => {
     const past = options.before
       .filter((one) => compared.includes(one.date))
+      .slice(0, COMPARED_SESSIONS)
       .map((one) => ({ ...one, share: shareOfHours(date, one.date, calendar) }));
     const history = await queryHistory(file, past, families);
     const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
@@ -140,6 +144,7 @@ export async function buildFlowReport(
     queryTrades(),
     withStates(beside, date, measureSeries),
   );
+  const week = options.week && (await queryWeek(engine, options.week, { date, families, calendar, signal }));
   const { exposure } = measured;
   const { path: _, ids: __, ...shownDrop } = drop;
   const chainLocation = chain?.location ?? null;
@@ -162,6 +167,7 @@ export async function buildFlowReport(
     ),
     ...tables,
     ...measured,
+    week,
     watchlist: focus.map((symbol) => ({
       symbol,
       members: listMembers(symbol, [...options.symbols, ...renamed], families),

@@ -22,10 +22,10 @@ const MILLION = 1e6;
  * The key numbers of the mail; the full report has all. `onPrevious`, `onMedian`: change of the latest against each; `place`:
  * among the sessions before. Empty if there is nothing to compare with.
  */
-export function buildChangeRows(comparison: Comparison) {
+export function buildChangeRows({ changes }: Pick<Comparison, 'changes'>) {
   return KEY_NUMBERS.flatMap(({ key, mailName: name, unit }) => {
     if (name === null) return [];
-    const { latest, previous, median } = comparison.changes[key];
+    const { latest, previous, median } = changes[key];
     return {
       name,
       // A sum always exists, so null means unknown; a share or ratio may not exist.
@@ -34,7 +34,7 @@ export function buildChangeRows(comparison: Comparison) {
       median: formatReading(median, unit),
       onPrevious: formatChange(latest, previous, unit),
       onMedian: formatChange(latest, median, unit),
-      place: sayPlace(comparison.changes[key]),
+      place: sayPlace(changes[key]),
     };
   });
 }

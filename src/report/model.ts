@@ -9,6 +9,7 @@ import type { Change, LevelChange } from './changes.ts';
 import type { ExpirationVolatility, Exposure, SymbolExposure } from './exposure-model.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 import { field, maybe, type RowOf, shown } from './report-table.ts';
+import type { Week } from './week-model.ts';
 
 /**
  * The facts about a sealed drop that the report needs. Structural, so that the seal's manifest satisfies it without an
@@ -309,4 +310,6 @@ export interface FlowReport {
   /** Store URL of the market-structure drop that the exposure is compared with; null without one. */
   readonly structureLocation: string | null;
   readonly rebuildQueries: readonly RebuildQuery[];
+  /** The week that ends with the date; only in a report of a week. */
+  readonly week?: Week | undefined;
 }

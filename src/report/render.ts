@@ -8,7 +8,8 @@ import { formatDay } from '../core/date-text.ts';
 import { SORT_SCRIPT } from '../core/report-page.ts';
 import { countOf } from '../core/units.ts';
 import type { InlineImage, MailMessage } from '../mail/message.ts';
-import { listFigures, SHOWN_WIDTH } from './draw/chart.ts';
+import { SHOWN_WIDTH } from './draw/chart.ts';
+import { listFigures } from './draw/figures.ts';
 import { DARK, declareColours, LIGHT, PAGE } from './draw/palette.ts';
 import { drawSvg, renderPicture } from './draw/picture.ts';
 import { CLOSING_SECTIONS, chooseSections, renderNote, USUAL_LOOK } from './look.ts';
@@ -34,6 +35,7 @@ import {
   buildExclusionRows,
   buildFlowView,
   buildLook,
+  buildMailView,
   type DigestPart,
   dateOf,
   listReports,
@@ -53,13 +55,13 @@ export type RenderedReport = Pick<MailMessage, 'subject' | 'html' | 'text' | 'im
  * @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid
  */
 export async function renderReport(
-  template: 'flow' | 'digest',
+  template: 'flow' | 'digest' | 'weekly',
   parts: readonly DigestPart[],
   options: RenderOptions,
 ): Promise<RenderedReport> {
   const { templatesDir, look = USUAL_LOOK } = options;
-  const [report] = template === 'flow' ? listReports(parts) : [];
-  const view = report === undefined ? buildDigestView(parts, options) : buildFlowView(report, options);
+  const [report] = template === 'digest' ? [] : listReports(parts);
+  const view = report === undefined ? buildDigestView(parts, options) : buildMailView(report, options);
   const note = await renderNote(look.note);
   const printed = { ...view, note, chartWidth: SHOWN_WIDTH, left: alignLeft, right: alignRight };
   const folders = { shipped: templatesDir, own: look.templates };

@@ -27,9 +27,10 @@ import {
   SYMBOL,
   UNUSUAL_COLUMNS,
 } from './model.ts';
-import { DIRECTION_KEYS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+import { DIRECTION_KEYS, KEY_NUMBERS, PART_KEYS, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnReader, field, KIND_OF, maybe, shown } from './report-table.ts';
 import { nameBasis } from './text/label.ts';
+import { DAY_STATES, WEEK_EXPIRED_COLUMNS, WEEK_OPENED_COLUMNS, type Week, type WeekDay } from './week-model.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -47,6 +48,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     .flatMap(({ symbol, zeroGammas }) => zeroGammas.map((row) => ({ symbol, ...row })));
   const compared = focus.filter(({ marketStructure }) => marketStructure !== null);
   return [
+    ...(report.week === undefined ? [] : listWeekTables(report.week, build)),
     buildKeyNumberTable(report),
     build('moved', 'What moved the day', moved, [
       ...DRIVER_COLUMNS,
@@ -76,6 +78,22 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('max-pain', 'Max pain, vanna and charm', pains, [SYMBOL, ...PAIN_COLUMNS]),
     build('market-structure', 'GEX beside the market-structure endpoint', compared, STRUCTURE_COLUMNS),
   ].filter(({ rows }) => rows.length > 0);
+}
+
+type BuildTable = <Row>(
+  name: string,
+  title: string,
+  rows: readonly Row[],
+  columns: readonly ColumnReader<Row>[],
+) => AttachedTable;
+
+function listWeekTables({ days, before, expiredSymbols, opened }: Week, build: BuildTable): readonly AttachedTable[] {
+  const all = [...days, ...before.flat().toReversed()].toSorted((a, b) => (a.date < b.date ? 1 : -1));
+  return [
+    build('days', 'Each day of these weeks', all, DAY_COLUMNS),
+    build('expired-in-the-week', 'What expired in the week', expiredSymbols, WEEK_EXPIRED_COLUMNS),
+    build('opened-in-the-week', 'What was opened in the week', opened, WEEK_OPENED_COLUMNS),
+  ];
 }
 
 /** Symbols of the ranking, of both sentiment lists and of the watchlist, by their place of the day. */
@@ -165,6 +183,15 @@ const CHANGE_COLUMNS: readonly ColumnReader<LevelChange>[] = [
   maybe('Median', 'median', 'measure'),
   shown('Above', 'sessions_above', 'count', ({ place }) => place?.above ?? null),
   shown('Of sessions', 'sessions', 'count', ({ place }) => place?.sessions ?? null),
+];
+
+const DAY_COLUMNS: readonly ColumnReader<WeekDay>[] = [
+  field('Day', 'date', 'date', 'day'),
+  shown('State', 'state', 'text', ({ state }) => DAY_STATES[state]),
+  field(null, 'reason', 'text'),
+  ...KEY_NUMBERS.map(({ key, name, unit, mailName }) =>
+    shown(mailName, name, KIND_OF[unit], ({ numbers }: WeekDay) => numbers?.[key] ?? null),
+  ),
 ];
 
 /** Of symbols with details only. */

@@ -5,6 +5,7 @@
 import type { Exposure, SymbolExposure } from './exposure-model.ts';
 import type { BigTrade, Driver, FlowReport, SymbolFlow } from './model.ts';
 import { forCompared, PREMIUM_NUMBERS, type Premium } from './numbers.ts';
+import type { WeekDay } from './week-model.ts';
 
 /** An element that no template has. */
 export const SAMPLE_MARKUP = '<sample-markup>';
@@ -124,6 +125,28 @@ export function buildEmptyDay(dataset: string): FlowReport {
     drivers: { bullish: null, bearish: null, top: [] },
     exposure: { ...empty.exposure, lead: null },
     rebuildQueries: day.rebuildQueries,
+  };
+}
+
+/** The day as the last one of its week, in the state of the day. */
+export function addSampleWeek(report: FlowReport): FlowReport {
+  const { drop, headline, comparison } = report;
+  const numbers = forCompared(({ key }) => comparison.changes[key].latest);
+  const reason = [drop.degraded_reason, ...(drop.doubts ?? [])].filter(Boolean).join('; ');
+  const whole: WeekDay = { date: BEFORE, state: 'complete', reason: '', length: 0.5, numbers };
+  const own: WeekDay = { ...whole, date: DATE, state: drop.condition === 'degraded' ? 'degraded' : 'complete', reason };
+  const lost: WeekDay = { date: '2026-01-13', state: 'lost', reason: 'a sample', length: 1, numbers: null };
+  const expired = { premium: headline.puts, openInterest: 4_000, series: 70 };
+  const opened = { symbol: SYMBOL, contract: `${SYMBOL} 2026-02-20 600 C`, before: 700, after: 4_200, premium: 6.2e6 };
+  return {
+    ...report,
+    week: {
+      ...{ days: [lost, whole, own], sums: headline },
+      before: ['2026-01-07', '2025-12-31', '2025-12-23'].map((date) => [{ ...whole, date }]),
+      // No change of a week may read like the GEX of the day.
+      changes: forCompared(({ key }) => ({ ...comparison.changes[key], previous: (numbers[key] ?? 0) * 0.9 })),
+      ...{ expired, expiredSymbols: [{ symbol: SYMBOL, ...expired }], opened: [opened], openedSeries: 1 },
+    },
   };
 }
 

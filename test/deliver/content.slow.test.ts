@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hashFile } from '../../src/core/atomic-file.ts';
-import { discardContent, fetchParts } from '../../src/deliver/dated-report.ts';
+import { discardContent, fetchParts } from '../../src/deliver/report-files.ts';
 import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { CHAIN_COLUMNS } from '../../src/report/query/exposure-sql.ts';

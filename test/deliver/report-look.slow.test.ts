@@ -40,11 +40,19 @@ async function change(
 }
 
 describe('own templates', () => {
-  it.each(['template: flow', 'template: digest, datasets: [trades, index]'])(
+  it.each(['template: flow', 'template: weekly', 'template: digest, datasets: [trades, index]'])(
     'that are the shipped ones are accepted, of `%s`',
     async (template) => {
       const { reports, brand } = await writeReports(`${template}, ${TO}, templates: ./brand`);
-      for (const name of ['flow.mjml', 'flow.txt', 'full.eta', 'digest.mjml', 'glance.txt', 'style.mjml'])
+      for (const name of [
+        'flow.mjml',
+        'flow.txt',
+        'full.eta',
+        'digest.mjml',
+        'weekly.mjml',
+        'glance.txt',
+        'style.mjml',
+      ])
         await copyFile(join(TEMPLATES, name), join(brand, name));
       expect(await checkLooks(reports, TEMPLATES)).toEqual([]);
     },

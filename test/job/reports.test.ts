@@ -113,11 +113,12 @@ test.each([
 });
 
 const digest = (line: string) => flow(line).replace('template: flow', 'template: digest\n    datasets: [x]');
+const weekly = (line: string) => flow(line).replace('template: flow', 'template: weekly');
 const to = (recipients: string) => `  - template: flow\n    to: [${recipients}]\n`;
 
 /** Each with its line below that of the report, and the fault: key, what came, what is allowed; parts with `…` between. */
 const CASES: readonly (readonly [text: string, below: number, fault: string])[] = [
-  [to('a@example.com').replace('flow', 'flw'), 0, 'template: got "flw"; allowed: flow, digest'],
+  [to('a@example.com').replace('flow', 'flw'), 0, 'template: got "flw"; allowed: flow, digest, weekly'],
   [to('desk'), 1, 'to.0: got "desk"; an e-mail address'],
   [
     to('{ address: a@example.com, symbol: [A] }'),
@@ -151,6 +152,16 @@ const CASES: readonly (readonly [text: string, below: number, fault: string])[] 
   [flow('post: https://user:word@example.com/hook'), 2, 'post: … FLOWDROP_EVENTS_URL'],
   [flow('datasets: [trades, index]'), 2, 'datasets: … is only allowed with `template: digest`'],
   [to('a@example.com').replace('flow', 'digest'), 0, 'datasets: … datasets to show'],
+  [
+    weekly('only_when: [{ number: premium, above: 1 }]'),
+    2,
+    'only_when: … is only allowed with `template: flow` or `digest`',
+  ],
+  [weekly('correct_above: 0.5'), 2, 'correct_above: … a `weekly` report is mailed once a week'],
+  [weekly('on_empty: skip'), 2, 'on_empty: … a `weekly` report is mailed once a week'],
+  [weekly('sections: [moved]'), 2, 'sections: … is only allowed with `template: flow`'],
+  [weekly('symbols: [SPX]'), 2, 'symbols: … a week has no watchlist'],
+  [weekly('datasets: [trades]'), 2, 'datasets: … is only allowed with `template: digest`'],
   [digest('attach: [csv]'), 3, 'attach: … is only allowed with `template: flow`'],
   [flow('unsubscribe: http://example.com/off'), 2, 'unsubscribe: … a mailto: or https: address'],
 ];

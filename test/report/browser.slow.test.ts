@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { embedImages } from '../../src/mail/message.ts';
-import type { RenderedReport } from '../../src/report/render.ts';
+import { type RenderedReport, renderReport } from '../../src/report/render.ts';
 import { openBrowser } from '../support/browser.ts';
 import { REPO } from '../support/flowdrop.ts';
-import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay, renderDigest, renderFlowReport } from './days.ts';
+import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay, renderDigest, renderFlowReport, WEEK } from './days.ts';
 import { createLook } from './logos.ts';
 import { createUnusual } from './model-fixture.ts';
 
@@ -28,6 +28,7 @@ const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const MAILS: readonly { readonly name: string; readonly render: () => Promise<RenderedReport> }[] = [
   ...DAYS.map(({ name, report, options }) => ({ name, render: () => renderFlowReport(report, options) })),
   { name: 'digest', render: () => renderDigest(DIGEST, OPTIONS) },
+  { name: 'weekly', render: () => renderReport('weekly', WEEK, OPTIONS) },
 ];
 
 let browser: Browser;

@@ -2,6 +2,7 @@
 
 import type { Comparison, FlowReport } from '../../src/report/model.ts';
 import { type RenderedReport, type RenderOptions, renderReport } from '../../src/report/render.ts';
+import { addSampleWeek } from '../../src/report/sample-day.ts';
 import type { DigestPart } from '../../src/report/text/mail-view.ts';
 import { TEMPLATES } from './drop-file.ts';
 import {
@@ -243,6 +244,17 @@ export const DAYS: readonly Day[] = [
 ];
 
 /** Three datasets of one night: one whole, one degraded and large, one not sealed yet. */
+/** The usual day as the last one of a week in which another day is pending. */
+export const WEEK: readonly DigestPart[] = [
+  {
+    title: 'trades',
+    report: addSampleWeek({
+      ...normal,
+      drop: { ...normal.drop, date: '2026-01-15', sealed_at: '2026-01-15T22:31:07.000Z' },
+    }),
+  },
+];
+
 export const DIGEST: readonly DigestPart[] = [
   { title: 'All U.S. options', report: normal },
   { title: 'Index options', report: { ...createExtreme(), drop: { ...normal.drop, condition: 'degraded' } } },

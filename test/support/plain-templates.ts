@@ -10,6 +10,6 @@ const PLAIN =
 /** For tests in which it counts who gets which mail when. @returns the folder */
 export async function makePlainTemplates(folder: string): Promise<string> {
   await cp(SHIPPED, folder, { recursive: true });
-  for (const name of ['flow', 'digest', 'alert']) await writeFile(join(folder, `${name}.mjml`), PLAIN);
+  for (const name of ['flow', 'digest', 'weekly', 'alert']) await writeFile(join(folder, `${name}.mjml`), PLAIN);
   return folder;
 }

@@ -7,7 +7,8 @@
 import { createRequire } from 'node:module';
 import { formatDay, formatInstant } from '../../core/date-text.ts';
 import { countOf } from '../../core/units.ts';
-import { CHART_WIDTH, listFigures } from '../draw/chart.ts';
+import { CHART_WIDTH } from '../draw/chart.ts';
+import { listFigures } from '../draw/figures.ts';
 import { buildAccent, LIGHT } from '../draw/palette.ts';
 import { renderPicture } from '../draw/picture.ts';
 import { cleanNote, type ReportWords } from '../look.ts';

@@ -5,10 +5,9 @@
 import type { TopLevelSpec } from 'vega-lite';
 import { formatDecimal, MINUS } from '../../core/units.ts';
 import type { StrikeGex, SymbolExposure } from '../exposure-model.ts';
-import type { ChartSection } from '../look.ts';
-import type { FlowReport, HalfHour, SymbolFlow } from '../model.ts';
+import type { HalfHour, SymbolFlow } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { describeSession, describeStrikes, describeSymbols, formatStrike } from '../text/captions.ts';
+import { formatStrike } from '../text/captions.ts';
 import { nameSymbol } from '../text/label.ts';
 import { type MarkerLevel, type PlacedMarker, placeMarkers } from './marker.ts';
 import type { Palette } from './palette.ts';
@@ -21,49 +20,11 @@ export const SHOWN_WIDTH = 440;
 export const CHART_FONT = 'DejaVu Sans';
 
 /** Large, because a phone shows the picture at half its width. */
-const FONT_SIZE = 19;
+export const AXIS_FONT_SIZE = 19;
 const BAR_HEIGHT = 36;
 
 /** Dollars on an axis as in the tables: `$1.5B`, where d3 writes `1.5G`. */
 const DOLLAR_LABEL = "'$' + replace(replace(format(datum.value, '~s'), 'G', 'B'), 'k', 'K')";
-
-interface Figure {
-  readonly id: ChartSection;
-  readonly title: string;
-  /** The finding in words: the caption, and the text for screen readers. */
-  readonly finding: string;
-  readonly build: (palette: Palette) => TopLevelSpec;
-}
-
-/** The charts of a report; none of a day without trades. */
-export function listFigures({ headline, exposure: { lead }, ...report }: FlowReport): readonly Figure[] {
-  const { halfHours, topSymbols, symbolCount } = report;
-  if (headline.trades === 0) return [];
-  return [
-    {
-      id: 'session-chart',
-      title: 'Sentiment through the day',
-      finding: describeSession(halfHours, headline.total),
-      build: (palette) => buildSessionChart(halfHours, palette),
-    },
-    {
-      id: 'symbols-chart',
-      title: 'Premium by symbol',
-      finding: describeSymbols(topSymbols, symbolCount, headline.total),
-      build: (palette) => buildSymbolChart(topSymbols, palette),
-    },
-    ...(lead === null || lead.strikes.length === 0
-      ? []
-      : [
-          {
-            id: 'strikes-chart' as const,
-            title: `GEX by strike, ${nameSymbol(lead.symbol)}`,
-            finding: describeStrikes(lead),
-            build: (palette: Palette) => buildStrikeChart(lead, palette),
-          },
-        ]),
-  ];
-}
 
 /** Stacked columns of premium per half hour. */
 export function buildSessionChart(halfHours: readonly HalfHour[], palette: Palette): TopLevelSpec {
@@ -160,8 +121,8 @@ function frame(values: readonly object[], height: number, { ground, ink }: Palet
     config: {
       font: CHART_FONT,
       view: { stroke: null },
-      axis: { labelFontSize: FONT_SIZE, labelColor: ink },
-      legend: { labelFontSize: FONT_SIZE, labelColor: ink },
+      axis: { labelFontSize: AXIS_FONT_SIZE, labelColor: ink },
+      legend: { labelFontSize: AXIS_FONT_SIZE, labelColor: ink },
     },
   } as const;
 }
@@ -206,7 +167,7 @@ export function buildStrikeChart(lead: SymbolExposure, palette: Palette): TopLev
     config: {
       font: CHART_FONT,
       view: { stroke: null },
-      axis: { labelFontSize: FONT_SIZE, labelColor: palette.ink, ticks: false, domain: false, title: null },
+      axis: { labelFontSize: AXIS_FONT_SIZE, labelColor: palette.ink, ticks: false, domain: false, title: null },
     },
     layer: [
       {
@@ -256,7 +217,7 @@ export function buildStrikeChart(lead: SymbolExposure, palette: Palette): TopLev
 }
 
 /** Writes `−$1.5B`, as in the tables; d3 would put the minus sign after the dollar sign. */
-const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '${MINUS}' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
+export const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '${MINUS}' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
 
 function listLevels(lead: SymbolExposure): readonly MarkerLevel[] {
   return LEVELS.flatMap(({ key, name, print }) => {
@@ -349,7 +310,7 @@ function drawLegend(rows: number, palette: Palette): Layer[] {
     },
     {
       data: { values: [{ text }] },
-      mark: { type: 'text', align: 'left', baseline: 'middle', fontSize: FONT_SIZE, color: palette.ink },
+      mark: { type: 'text', align: 'left', baseline: 'middle', fontSize: AXIS_FONT_SIZE, color: palette.ink },
       encoding: { x: { value: x + 14 }, y: { value: y }, text: { field: 'text' } },
     },
   ];

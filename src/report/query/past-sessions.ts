@@ -42,21 +42,22 @@ interface PastTable extends Pick<PastSession, 'date' | 'share'> {
   readonly table: string;
 }
 
-/** The sessions whose summary could be read, newest first, and the key numbers of each, by its date. */
+/** The sessions whose summary could be read, and the key numbers of each, by its date. */
 export interface History {
   readonly sessions: readonly (PastSession & PastTable)[];
   readonly numbers: ReadonlyMap<string, Readonly<Record<Compared, Amount>>>;
 }
 
-/** @param before newest first; only the first `COMPARED_SESSIONS` are used, in that order */
+/** @param before in any order, which the result keeps */
 export async function queryHistory(
   source: DropSource,
   before: readonly PastSession[],
   families: Families,
 ): Promise<History> {
-  const past = before
-    .slice(0, COMPARED_SESSIONS)
-    .map((session) => ({ ...session, table: nameFamilies(parquetFile(session.path, SUMMARY), families) }));
+  const past = before.map((session) => ({
+    ...session,
+    table: nameFamilies(parquetFile(session.path, SUMMARY), families),
+  }));
   if (past.length === 0) return { sessions: [], numbers: new Map() };
   const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(selectSessions(past));
   const numbers = new Map(

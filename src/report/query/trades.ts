@@ -19,7 +19,7 @@ const NEAR_DAYS = 10;
 const orZero = (sum: string) => `if(isFinite(${sum}), ${sum}, 0) AS ${sum}`;
 
 /** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
-function writeContract(strike: string): string {
+export function writeContract(strike: string): string {
   const known = (text: string) => `ifNull(${text}, '?')`;
   return `concat(symbol, ' ', ${known('toString(expiration_date)')}, ' ', if(ifNull(isFinite(${strike}), 0), ${known(`toString(${strike})`)}, '?'), ' ', ${known("multiIf(put_call = 'CALL', 'C', put_call = 'PUT', 'P', put_call)")})`;
 }

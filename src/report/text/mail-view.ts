@@ -41,6 +41,7 @@ import {
   describeLean,
   fillWords,
 } from './subject.ts';
+import { asWeek, describeWeek } from './week-view.ts';
 
 export type FullReportPlace = { readonly url: string; readonly expiresAt: string | null } | { readonly file: string };
 
@@ -139,6 +140,23 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     // Files that were too large to attach; empty if none.
     leftOut: (options.leftOut ?? []).map(cleanLine).join(', '),
     createdAt: formatInstant(report.createdAt, options.timezone, drop.date),
+  };
+}
+
+/** Of a report of a week: the totals, days and state of its week. */
+export function buildMailView(report: FlowReport, options: ViewOptions): FlowView {
+  const { week } = report;
+  if (week === undefined) return buildFlowView(report, options);
+  const shown = asWeek(report, week);
+  const view = buildFlowView(shown, options);
+  const { stamp, sentences, ...of } = describeWeek(shown, week);
+  const preview = [`${of.premiumChanges.join(', ')}.`, ...sentences].slice(0, 3).join(' ');
+  const says = 'Every day of these weeks, and the last session in full';
+  return {
+    ...{ ...view, ...of, sentences, preview },
+    stamp: { ...view.stamp, ...stamp },
+    keyNote: `Sums are of a whole session: half days count by their hours, days without data not at all. ${KEY_NOTE}`,
+    full: view.full && { ...view.full, says },
   };
 }
 
@@ -361,6 +379,6 @@ export function buildDigestView(parts: readonly DigestPart[], options: ViewOptio
 function buildPartView(part: DigestPart, options: ViewOptions) {
   const title = cleanLabel(part.title);
   return 'report' in part
-    ? { title, pending: '', flow: buildFlowView(part.report, options) }
+    ? { title, pending: '', flow: buildMailView(part.report, options) }
     : { title, pending: formatDay(part.pending), flow: null };
 }

@@ -87,7 +87,7 @@ function sayBesides({ besides: { overnight, curb } }: FlowReport): readonly stri
 }
 
 /** Which part of the market the report is of. */
-function sayFilter({ drop: { filter } }: FlowReport): readonly string[] {
+export function sayFilter({ drop: { filter } }: Pick<FlowReport, 'drop'>): readonly string[] {
   if (filter === undefined) return [];
   const gex = hasWholeSymbols(filter) ? '' : ' GEX needs every trade, so there is none.';
   return [`Only trades with ${cleanLine(filter)}: every sum covers only these.${gex}`];

@@ -29,7 +29,7 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
         ? 'no trades'
         : 'no trade that counts'
       : describeHeadline(headline);
-  const lead = occasion.corrected ? 'Correction: flow' : 'Flow';
+  const lead = occasion.corrected ? 'Correction: flow' : report.week ? 'Flow, week to' : 'Flow';
   return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
 }
 
