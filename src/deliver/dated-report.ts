@@ -30,7 +30,7 @@ import { type DigestPart, listReports } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
 import { buildMessageId } from './receipt.ts';
-import { archiveReport, pageKeyOf, type ReportPlace, readArchivedParts } from './report-copies.ts';
+import { archiveReport, linkPage, listPages, pageKeyOf, type ReportPlace, readArchivedParts } from './report-copies.ts';
 import { readLook } from './report-look.ts';
 
 /** A recipient, and the correction if an earlier revision was mailed to them. */
@@ -56,7 +56,9 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   const { date, revision } = manifest;
   const place: ReportPlace = { job: job.name, date, report: identifyReport(report), revision };
   const made = new Map<string, Promise<readonly DigestPart[]>>();
+  const { store } = run.ledger;
   let files: ReturnType<typeof fetchParts> | undefined;
+  let pages: ReturnType<typeof listPages> | undefined;
   return { job, report, manifest, late, place, parts: readParts, prepare, edition: makeEdition, mail: buildMail };
 
   /** Its parts for this reader's watchlist. @throws Fault, EngineFault */
@@ -96,7 +98,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       if (!editions.has(variant)) {
         // Before the mail: everything that a reader receives must also be in the store.
         const eml = await buildEml(buildMail(edition, to));
-        await archiveReport(run.ledger.store, place, variant, { ...edition, eml });
+        await archiveReport(store, place, variant, { ...edition, page: await linkCopy(edition.page, variant), eml });
         editions.set(variant, edition);
       }
       outgoing.push({ to, messageId: messageIdOf(to), build: () => buildMail(edition, to) });
@@ -114,7 +116,9 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
     const link = await makeLink(dropKeyOf(manifest));
     // Every correction is late, so it is not marked as late.
     const options = { templatesDir, look, timezone, correction, late: late && correction === null, link };
-    const page = await renderFullReport(parts, options);
+    const page = linkPage(await renderFullReport(parts, options), place, publicUrl ? await readPages() : [], {
+      publicUrl,
+    });
     const variant = variantOf(reader);
     // The status page shows the usual edition only.
     const isShown = publicUrl !== undefined && variant === '';
@@ -132,6 +136,18 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       attachments,
       rendered: await renderReport(report.template, parts, { ...options, full, leftOut }),
     };
+  }
+
+  /** The page as the store keeps it: in a folder it is linked to its neighbors there. */
+  async function linkCopy(page: string, variant: string): Promise<string> {
+    if (store.url.startsWith('s3://')) return page;
+    const key = pageKeyOf(place, variant);
+    return linkPage(page, place, await readPages(), { publicUrl: run.publicUrl, key });
+  }
+
+  async function readPages() {
+    pages ??= listPages(store, job.name);
+    return await pages;
   }
 
   function buildMail({ rendered, attachments }: Edition, to: string): MailMessage {
@@ -154,11 +170,11 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
     return isUsual ? '' : JSON.stringify([symbols, timezone, correction?.fromRevision ?? null]);
   }
 
-  /** The files that the job asks for. @param page the full report, where no link leads to it; a PDF replaces it */
+  /** The files that the job asks for. @param page the full report, where no link leads to it */
   async function makeFiles(parts: readonly DigestPart[], timezone: string, page: string | null) {
     const { attach, attachLimitBytes: limitBytes, look } = report;
     const own: MailAttachment[] = [];
-    if (page !== null && !attach.includes('pdf')) {
+    if (page !== null) {
       const filename = `${job.name}-${date}-full-report.html`.replace(/[^\w.-]/g, '_');
       own.push({ filename, contentType: 'text/html; charset=utf-8', bytes: Buffer.from(page) });
     }
@@ -171,7 +187,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   /** Presigned, for as long as the job says; null: it allows none, or the store has none. */
   async function makeLink(key: string): Promise<RenderOptions['link']> {
     const { linkSeconds } = report;
-    const link = linkSeconds === null ? undefined : await run.ledger.store.link(key, linkSeconds);
+    const link = linkSeconds === null ? undefined : await store.link(key, linkSeconds);
     return link === undefined ? null : { url: link.url, expiresAt: link.expiresAt.toISOString() };
   }
 }

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import type { ReportName } from '../core/report-page.ts';
-import { parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/layout.ts';
+import { linkReport, type ReportName, reportPath } from '../core/report-page.ts';
+import { filenameOf, parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/layout.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
 
@@ -70,15 +70,52 @@ export async function readArchivedParts(store: Store, log: Log, place: ReportPla
   return undefined;
 }
 
-/** Newest date first; within a date by report, then newest revision first. Costs one listing of the job's reports. */
-export async function listArchive(store: Store, job: string, limit: number): Promise<readonly ReportName[]> {
-  const found = new Map<string, ReportName>();
+/** A copy of a page. */
+interface PageCopy extends ReportName {
+  readonly filename: string;
+}
+
+/** All pages of a job's reports. Costs one listing. */
+export async function listPages(store: Store, job: string): Promise<readonly PageCopy[]> {
+  const found: PageCopy[] = [];
   for await (const { key } of store.list(reportsPrefix(job))) {
     const copy = parseReportCopyKey(job, key);
-    if (!copy?.filename.endsWith('.html')) continue;
-    const { date, report, revision } = copy;
-    found.set(`${date} ${report} ${revision}`, { date, report, revision });
+    if (copy?.filename.endsWith('.html')) found.push(copy);
   }
+  return found;
+}
+
+/**
+ * Links a page to those of the sessions around it, and to the status page, as far as the links lead somewhere.
+ * @param pages of the job @param publicUrl of the status page
+ * @param key where the page is kept, in a folder: then it is linked to its neighbors there
+ */
+export function linkPage(
+  page: string,
+  place: ReportPlace,
+  pages: readonly PageCopy[],
+  { publicUrl, key }: { readonly publicUrl: string | undefined; readonly key?: string | undefined },
+): string {
+  const { job } = place;
+  const status = publicUrl === undefined ? undefined : `${publicUrl}/`;
+  if (key === undefined) {
+    if (publicUrl === undefined) return page;
+    return linkReport(page, place, pages, (other) => publicUrl + reportPath(job, other), status);
+  }
+  // The same reader's pages, where there are, else the usual ones.
+  const names = ['report.html', filenameOf(key)];
+  const kept = names.flatMap((name) => pages.filter(({ filename }) => filename === name));
+  const hrefOf = ({ date, report, revision, filename }: PageCopy) =>
+    `../../../${reportCopyPrefix(job, date, report, revision).slice(reportsPrefix(job).length)}${filename}`;
+  return linkReport(page, place, kept, hrefOf, status);
+}
+
+/** Newest date first; within a date by report, then newest revision first. Costs one listing of the job's reports. */
+export async function listArchive(store: Store, job: string, limit: number): Promise<readonly ReportName[]> {
+  const pages = await listPages(store, job);
+  const found = new Map<string, ReportName>(
+    pages.map(({ date, report, revision }) => [`${date} ${report} ${revision}`, { date, report, revision }]),
+  );
   const compare = (a: string, b: string) => (a === b ? 0 : a < b ? -1 : 1);
   return [...found.values()]
     .sort((a, b) => compare(b.date, a.date) || compare(a.report, b.report) || b.revision - a.revision)

@@ -5,7 +5,7 @@
  */
 
 import { formatDay } from '../core/date-text.ts';
-import { SORT_SCRIPT } from '../core/report-page.ts';
+import { SORT_SCRIPT, WAYS } from '../core/report-page.ts';
 import { countOf } from '../core/units.ts';
 import type { InlineImage, MailMessage } from '../mail/message.ts';
 import { listFigures, SHOWN_WIDTH } from './draw/chart.ts';
@@ -110,6 +110,7 @@ export async function renderFullReport(parts: readonly DigestPart[], options: Re
     note: await renderNote(look.note),
     colours: { light: declareColours(LIGHT), dark: declareColours(DARK) },
     script: SORT_SCRIPT,
+    ways: WAYS,
   });
 }
 
@@ -143,24 +144,34 @@ async function buildPart(part: DigestPart, options: RenderOptions) {
   };
 }
 
-/** A longer table is folded, but the key numbers. */
+/** A longer table is folded, but the key numbers; of the strikes only those of other symbols than the lead are. */
 const UNFOLDED_ROWS = 40;
 
 function buildFullView(report: FlowReport, options: ViewOptions) {
-  const { headline, exclusions, rebuildQueries } = report;
+  const { headline, exclusions, rebuildQueries, exposure } = report;
   const notes = listNotes(report);
   return {
     ...buildFlowView(report, options),
     tables: listTables(report).map((table) => {
       const { columns, rows, cells } = printTable(table);
+      // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
+      const printed = rows.map((row, at) =>
+        row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') })),
+      );
+      const open = table.name === 'gex-by-strike' ? (exposure.lead?.strikes.length ?? 0) : 0;
+      const isLong = rows.length > UNFOLDED_ROWS && table.name !== 'key-numbers';
+      const parts = isLong
+        ? [
+            { rows: printed.slice(0, open), isFolded: false },
+            { rows: printed.slice(open), isFolded: true },
+          ]
+        : [{ rows: printed, isFolded: false }];
       return {
         id: table.name,
         title: table.title,
         note: notes[table.name] ?? '',
-        isLong: rows.length > UNFOLDED_ROWS && table.name !== 'key-numbers',
         columns: columns.map((column) => ({ head: column.heading ?? '', isText: isText(column) })),
-        // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
-        rows: rows.map((row, at) => row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') }))),
+        parts: parts.filter((part) => part.rows.length > 0),
       };
     }),
     exclusions: buildExclusionRows(headline, exclusions),

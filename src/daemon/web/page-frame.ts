@@ -165,10 +165,13 @@ export function answerPage(status: number, body: string, headers: Headers = {}):
   return answer(status, 'text/html; charset=utf-8', body, { 'content-security-policy': PAGE_POLICY, ...headers });
 }
 
-/** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
+/**
+ * An archived report: a page with its own styles, the script that sorts its tables, and no other rights. It has the origin of this
+ * server: browsers send a strict cookie with no link of a page without an origin.
+ */
 export function answerReport(body: string): PageAnswer {
   const script = `script-src '${hash(SORT_SCRIPT)}'`;
-  return answerPage(200, body, frame('sandbox allow-scripts', "style-src 'unsafe-inline'", script));
+  return answerPage(200, body, frame('sandbox allow-scripts allow-same-origin', "style-src 'unsafe-inline'", script));
 }
 
 export function answerJson(status: number, value: unknown, headers?: Headers): PageAnswer {

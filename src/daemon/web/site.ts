@@ -105,7 +105,7 @@ function createSite(options: WebOptions) {
     if (path === '/metrics') {
       return answer(200, metrics.contentType, await metrics.text(daemon.view(), nowMs));
     }
-    if (path.startsWith(REPORT_PREFIX)) return await routes.readReport(path);
+    if (path.startsWith(REPORT_PREFIX)) return await routes.readReport(path, query);
     if (path.startsWith('/api/')) return await routes.answerApi(path, query);
     const file = await routes.readFile(path);
     if (file) return file;
