@@ -76,12 +76,6 @@ export function renderNotice(title: string, text: Markup | string, more?: Markup
 /** Asks for the token once. */
 export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required><button>Open</button></form>`;
 
-/** A page that sends the browser on to the overview, as a navigation of its own. */
-export function renderPassage(): string {
-  const head = html`<meta http-equiv="refresh" content="0; url=/">`;
-  return renderDocument('flowdrop', html`<p><a href="/">To the status page</a></p>`, head);
-}
-
 function renderDocument(title: string, body: Markup, head?: Markup | false, everyMs?: number): string {
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${title}</title>
@@ -165,13 +159,10 @@ export function answerPage(status: number, body: string, headers: Headers = {}):
   return answer(status, 'text/html; charset=utf-8', body, { 'content-security-policy': PAGE_POLICY, ...headers });
 }
 
-/**
- * An archived report: a page with its own styles, the script that sorts its tables, and no other rights. It has the origin of this
- * server: browsers send a strict cookie with no link of a page without an origin.
- */
+/** An archived report: a page with its own styles, the script that sorts its tables, and no other rights. */
 export function answerReport(body: string): PageAnswer {
   const script = `script-src '${hash(SORT_SCRIPT)}'`;
-  return answerPage(200, body, frame('sandbox allow-scripts allow-same-origin', "style-src 'unsafe-inline'", script));
+  return answerPage(200, body, frame('sandbox allow-scripts', "style-src 'unsafe-inline'", script));
 }
 
 export function answerJson(status: number, value: unknown, headers?: Headers): PageAnswer {
