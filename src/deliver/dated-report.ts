@@ -13,7 +13,7 @@ import { listCompared, previousSessions } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { hashFile, makeFolder } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import { reportPath } from '../core/report-page.ts';
+import { linkReport, reportPath } from '../core/report-page.ts';
 import { identifyReport, type Job, type JobReport, type ReportRecipient } from '../job/job.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
@@ -30,7 +30,7 @@ import { type DigestPart, listReports } from '../report/text/mail-view.ts';
 import { fillWords } from '../report/text/subject.ts';
 import type { Run } from '../run/run.ts';
 import { buildMessageId } from './receipt.ts';
-import { archiveReport, linkPage, listPages, pageKeyOf, type ReportPlace, readArchivedParts } from './report-copies.ts';
+import { archiveReport, pageKeyOf, type ReportPlace, readArchivedParts } from './report-copies.ts';
 import { readLook } from './report-look.ts';
 
 /** A recipient, and the correction if an earlier revision was mailed to them. */
@@ -58,7 +58,8 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   const made = new Map<string, Promise<readonly DigestPart[]>>();
   const { store } = run.ledger;
   let files: ReturnType<typeof fetchParts> | undefined;
-  let pages: ReturnType<typeof listPages> | undefined;
+  /** Address of the status page. */
+  const status = run.publicUrl && `${run.publicUrl}/`;
   return { job, report, manifest, late, place, parts: readParts, prepare, edition: makeEdition, mail: buildMail };
 
   /** Its parts for this reader's watchlist. @throws Fault, EngineFault */
@@ -98,7 +99,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       if (!editions.has(variant)) {
         // Before the mail: everything that a reader receives must also be in the store.
         const eml = await buildEml(buildMail(edition, to));
-        await archiveReport(store, place, variant, { ...edition, page: await linkCopy(edition.page, variant), eml });
+        await archiveReport(store, place, variant, { ...edition, eml }, status);
         editions.set(variant, edition);
       }
       outgoing.push({ to, messageId: messageIdOf(to), build: () => buildMail(edition, to) });
@@ -116,9 +117,8 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
     const link = await makeLink(dropKeyOf(manifest));
     // Every correction is late, so it is not marked as late.
     const options = { templatesDir, look, timezone, correction, late: late && correction === null, link };
-    const page = linkPage(await renderFullReport(parts, options), place, publicUrl ? await readPages() : [], {
-      publicUrl,
-    });
+    // Sent to a reader, it leads to no other page: the status page has those of the usual edition.
+    const page = linkReport(await renderFullReport(parts, options), place, [], String, status);
     const variant = variantOf(reader);
     // The status page shows the usual edition only.
     const isShown = publicUrl !== undefined && variant === '';
@@ -136,18 +136,6 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       attachments,
       rendered: await renderReport(report.template, parts, { ...options, full, leftOut }),
     };
-  }
-
-  /** The page as the store keeps it: in a folder it is linked to its neighbors there. */
-  async function linkCopy(page: string, variant: string): Promise<string> {
-    if (store.url.startsWith('s3://')) return page;
-    const key = pageKeyOf(place, variant);
-    return linkPage(page, place, await readPages(), { publicUrl: run.publicUrl, key });
-  }
-
-  async function readPages() {
-    pages ??= listPages(store, job.name);
-    return await pages;
   }
 
   function buildMail({ rendered, attachments }: Edition, to: string): MailMessage {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { linkReport, type ReportName, reportPath } from '../core/report-page.ts';
+import { linkReport, type ReportName } from '../core/report-page.ts';
 import { filenameOf, parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/layout.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
@@ -20,6 +20,7 @@ const NAMED_REPORTS = 5;
 /**
  * Idempotent: the same copy has the same keys.
  * @param variant empty for the usual edition, else text that distinguishes this copy from the others of the revision
+ * @param status address of the status page
  * @throws StoreFault
  */
 export async function archiveReport(
@@ -27,10 +28,12 @@ export async function archiveReport(
   place: ReportPlace,
   variant: string,
   { page, eml, parts }: { readonly page: string; readonly eml: Uint8Array; readonly parts: readonly DigestPart[] },
+  status: string | undefined,
 ): Promise<void> {
   const put = async (extension: string, bytes: Uint8Array) =>
     await store.put(copyKeyOf(place, variant, extension), { bytes });
-  await put('html', Buffer.from(page));
+  const linked = await linkCopy(store, place, pageKeyOf(place, variant), page, status);
+  await put('html', Buffer.from(linked));
   await put('eml', eml);
   await put('json', Buffer.from(`${JSON.stringify(parts, undefined, 2)}\n`));
 }
@@ -70,13 +73,12 @@ export async function readArchivedParts(store: Store, log: Log, place: ReportPla
   return undefined;
 }
 
-/** A copy of a page. */
 interface PageCopy extends ReportName {
   readonly filename: string;
 }
 
-/** All pages of a job's reports. Costs one listing. */
-export async function listPages(store: Store, job: string): Promise<readonly PageCopy[]> {
+/** Costs one listing of the job's reports. */
+async function listPages(store: Store, job: string): Promise<readonly PageCopy[]> {
   const found: PageCopy[] = [];
   for await (const { key } of store.list(reportsPrefix(job))) {
     const copy = parseReportCopyKey(job, key);
@@ -85,28 +87,13 @@ export async function listPages(store: Store, job: string): Promise<readonly Pag
   return found;
 }
 
-/**
- * Links a page to those of the sessions around it, and to the status page, as far as the links lead somewhere.
- * @param pages of the job @param publicUrl of the status page
- * @param key where the page is kept, in a folder: then it is linked to its neighbors there
- */
-export function linkPage(
-  page: string,
-  place: ReportPlace,
-  pages: readonly PageCopy[],
-  { publicUrl, key }: { readonly publicUrl: string | undefined; readonly key?: string | undefined },
-): string {
-  const { job } = place;
-  const status = publicUrl === undefined ? undefined : `${publicUrl}/`;
-  if (key === undefined) {
-    if (publicUrl === undefined) return page;
-    return linkReport(page, place, pages, (other) => publicUrl + reportPath(job, other), status);
-  }
-  // The same reader's pages, where there are, else the usual ones.
-  const names = ['report.html', filenameOf(key)];
-  const kept = names.flatMap((name) => pages.filter(({ filename }) => filename === name));
+/** Links a page in a folder to its neighbors there: the same reader's, or the usual ones. A bucket is no place to follow links in. */
+async function linkCopy(store: Store, place: ReportPlace, key: string, page: string, status: string | undefined) {
+  if (store.url.startsWith('s3://')) return page;
+  const pages = await listPages(store, place.job);
+  const kept = ['report.html', filenameOf(key)].flatMap((name) => pages.filter(({ filename }) => filename === name));
   const hrefOf = ({ date, report, revision, filename }: PageCopy) =>
-    `../../../${reportCopyPrefix(job, date, report, revision).slice(reportsPrefix(job).length)}${filename}`;
+    `../../../session=${date}/${report}/rev=${revision}/${filename}`;
   return linkReport(page, place, kept, hrefOf, status);
 }
 

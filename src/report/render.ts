@@ -158,20 +158,19 @@ function buildFullView(report: FlowReport, options: ViewOptions) {
       const printed = rows.map((row, at) =>
         row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') })),
       );
-      const open = table.name === 'gex-by-strike' ? (exposure.lead?.strikes.length ?? 0) : 0;
-      const isLong = rows.length > UNFOLDED_ROWS && table.name !== 'key-numbers';
-      const parts = isLong
-        ? [
-            { rows: printed.slice(0, open), isFolded: false },
-            { rows: printed.slice(open), isFolded: true },
-          ]
-        : [{ rows: printed, isFolded: false }];
+      const isShort = rows.length <= UNFOLDED_ROWS || table.name === 'key-numbers';
+      const strikes = table.name === 'gex-by-strike' ? exposure.lead?.strikes : undefined;
+      const open = isShort ? rows.length : (strikes?.length ?? 0);
+      const [shown, folded] = [printed.slice(0, open), printed.slice(open)];
       return {
         id: table.name,
         title: table.title,
         note: notes[table.name] ?? '',
         columns: columns.map((column) => ({ head: column.heading ?? '', isText: isText(column) })),
-        parts: parts.filter((part) => part.rows.length > 0),
+        parts: [
+          { rows: shown, isFolded: false },
+          { rows: folded, isFolded: true },
+        ].filter((part) => part.rows.length > 0),
       };
     }),
     exclusions: buildExclusionRows(headline, exclusions),

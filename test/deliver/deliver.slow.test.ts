@@ -520,7 +520,7 @@ describe('the store', () => {
       await run();
     }
     expect(await pageOf(MONDAY)).toEqual([]);
-    const [[before = '', text] = []] = await pageOf(WEDNESDAY);
+    const [[before, text] = []] = await pageOf(WEDNESDAY);
     expect([before, text]).toEqual([
       expect.stringMatching(`session=${MONDAY}/.*/report.html$`),
       'Session before: Nov 16',

@@ -11,28 +11,19 @@ const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&',
 
 type Attributes = Readonly<Record<string, string | undefined>>;
 
-/** Height of a chart that is `width` wide. */
-export function measureChart(svg: string, width: number): number {
-  const { width: own, height } = readAttributes(svg.slice(0, svg.indexOf('>')));
-  return (Number(height) / Number(own)) * width;
-}
-
 /**
  * @param at place of its upper left corner, and its width, points
- * @param fonts names of fonts of the document; none is wider than the chart's own, for which its words were placed
+ * @returns its height. Its words are in the fonts `plain` and `bold` of the document, which are not wider than the chart's own
  */
 export function drawChart(
   doc: PDFKit.PDFDocument,
   svg: string,
   at: { readonly x: number; readonly y: number; readonly width: number },
-  fonts: Readonly<Record<'plain' | 'bold', string>>,
-): void {
+): number {
   const clips = new Map([...svg.matchAll(/<clipPath id="(\w+)"><path d="([^"]+)"/g)].map(([, id, d]) => [id, d]));
-  const { width: own } = readAttributes(svg.slice(0, svg.indexOf('>')));
-  doc
-    .save()
-    .translate(at.x, at.y)
-    .scale(at.width / Number(own));
+  const { width, height } = readAttributes(svg.slice(0, svg.indexOf('>')));
+  const scale = at.width / Number(width);
+  doc.save().translate(at.x, at.y).scale(scale);
   for (const [, end, tag, written = '', words = ''] of svg.replace(/<defs>.*?<\/defs>/s, '').matchAll(TAG)) {
     if (end !== '') {
       if (tag === 'g') doc.restore();
@@ -45,11 +36,12 @@ export function drawChart(
     if (clip !== undefined) doc.path(clip).clip();
     if (tag === 'g') continue;
     const isShown = tag !== 'svg' && attributes['display'] !== 'none' && attributes['opacity'] !== '0';
-    if (isShown && tag === 'text') drawWords(doc, words, attributes, fonts);
+    if (isShown && tag === 'text') drawWords(doc, words, attributes);
     else if (isShown) drawShape(doc, attributes);
     doc.restore();
   }
   doc.restore();
+  return Number(height) * scale;
 }
 
 function readAttributes(tag: string): Attributes {
@@ -69,14 +61,9 @@ function drawShape(doc: PDFKit.PDFDocument, attributes: Attributes): void {
   doc.lineWidth(Number(attributes['stroke-width'] ?? 1)).stroke(stroke);
 }
 
-function drawWords(
-  doc: PDFKit.PDFDocument,
-  words: string,
-  attributes: Attributes,
-  fonts: Readonly<Record<'plain' | 'bold', string>>,
-): void {
+function drawWords(doc: PDFKit.PDFDocument, words: string, attributes: Attributes): void {
   const text = words.replace(/&(\w+);/g, (entity, name) => ENTITIES[name] ?? entity);
-  doc.font(attributes['font-weight'] === 'bold' ? fonts.bold : fonts.plain);
+  doc.font(attributes['font-weight'] === 'bold' ? 'bold' : 'plain');
   doc.fontSize(Number.parseFloat(attributes['font-size'] ?? '')).fillColor(attributes['fill'] ?? '#000000');
   const part = { start: 0, middle: 0.5, end: 1 }[attributes['text-anchor'] ?? 'start'] ?? 0;
   doc.text(text, -doc.widthOfString(text) * part, 0, { lineBreak: false, baseline: 'alphabetic' });

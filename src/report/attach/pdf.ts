@@ -19,7 +19,7 @@ import { listConventions } from '../text/captions.ts';
 import { cleanLabel, cleanLine } from '../text/label.ts';
 import { buildFlowView, type FlowView } from '../text/mail-view.ts';
 import { describeGaps } from '../text/subject.ts';
-import { drawChart, measureChart } from './pdf-chart.ts';
+import { drawChart } from './pdf-chart.ts';
 
 const SMALL = 8;
 /** Longer, and nobody prints it. */
@@ -154,9 +154,11 @@ const CHARTS_HEIGHT = 420;
 function writeFigure(page: PdfPage, { title, finding, svg }: Readonly<Record<'title' | 'finding' | 'svg', string>>) {
   const { doc, body, x, width } = page;
   writeHeading(page, title, 0);
-  const at = { x, y: doc.y, width };
-  body.add(doc.struct('Figure', { alt: finding }, () => drawChart(doc, svg, at, { plain: 'plain', bold: 'bold' })));
-  doc.y = at.y + measureChart(svg, width);
+  const { y } = doc;
+  const draw = () => {
+    doc.y = y + drawChart(doc, svg, { x, y, width });
+  };
+  body.add(doc.struct('Figure', { alt: finding }, draw));
   writeText(page, finding, { type: 'Caption', size: SMALL, colour: COLOURS.faint });
 }
 
