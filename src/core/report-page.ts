@@ -43,11 +43,12 @@ export function linkReport<Other extends ReportName>(
   const next = others.find(({ date }) => date > own.date);
   const after = others.findLast(({ date }) => date === next?.date);
   const link = (href: string, text: string) => `<li><a href="${href.replaceAll('&', '&amp;')}">${text}</a></li>`;
+  const nameDay = ({ date }: Other) => formatNearDay(date, own.date);
   const links = [
-    ...(before ? [link(hrefOf(before), `Session before: ${formatNearDay(before.date, own.date)}`)] : []),
-    ...(after ? [link(hrefOf(after), `Session after: ${formatNearDay(after.date, own.date)}`)] : []),
-    ...(status === undefined ? [] : [link(status, 'Status page')]),
-  ];
+    before && link(hrefOf(before), `Session before: ${nameDay(before)}`),
+    after && link(hrefOf(after), `Session after: ${nameDay(after)}`),
+    status && link(status, 'Status page'),
+  ].filter(Boolean);
   const ways = links.length === 0 ? '' : `<nav aria-label="Other pages"><ul>${links.join('')}</ul></nav>`;
   return page.replace(/(<!-- ways -->).*?(<!-- \/ways -->)/s, (_, start, end) => start + ways + end);
 }

@@ -154,23 +154,16 @@ function buildFullView(report: FlowReport, options: ViewOptions) {
     ...buildFlowView(report, options),
     tables: listTables(report).map((table) => {
       const { columns, rows, cells } = printTable(table);
-      // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
-      const printed = rows.map((row, at) =>
-        row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') })),
-      );
-      const isShort = rows.length <= UNFOLDED_ROWS || table.name === 'key-numbers';
       const strikes = table.name === 'gex-by-strike' ? exposure.lead?.strikes : undefined;
-      const open = isShort ? rows.length : (strikes?.length ?? 0);
-      const [shown, folded] = [printed.slice(0, open), printed.slice(open)];
+      const isOpen = rows.length <= UNFOLDED_ROWS || table.name === 'key-numbers';
       return {
         id: table.name,
         title: table.title,
         note: notes[table.name] ?? '',
+        openRows: isOpen ? rows.length : (strikes?.length ?? 0),
         columns: columns.map((column) => ({ head: column.heading ?? '', isText: isText(column) })),
-        parts: [
-          { rows: shown, isFolded: false },
-          { rows: folded, isFolded: true },
-        ].filter((part) => part.rows.length > 0),
+        // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
+        rows: rows.map((row, at) => row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') }))),
       };
     }),
     exclusions: buildExclusionRows(headline, exclusions),

@@ -22,6 +22,7 @@ import { describeGaps } from '../text/subject.ts';
 import { drawChart } from './pdf-chart.ts';
 
 const SMALL = 8;
+const PLAIN = { type: 'P', size: SMALL } as const;
 /** Longer, and nobody prints it. */
 const MAX_PAGES = 6;
 /** Upper bound of what is after the tables, points. */
@@ -85,42 +86,23 @@ function writeStamp(page: PdfPage, { headline }: FlowReport, { day, stamp }: Flo
   writeText(page, sealed, { type: 'P', size: SMALL + 1, colour: COLOURS.faint, after: 8 });
 }
 
-interface Tile {
-  readonly name: string;
-  readonly value: string;
-  readonly colour?: string;
-  /** Empty ones are left out. */
-  readonly notes: readonly string[];
-}
+type Tile = readonly [name: string, value: string, notes: readonly string[], colour?: string];
 
-/** Those of the mail's first screen. */
+/** Those of the mail's first screen. Empty notes are left out. */
 function listTiles({ empty, premium, premiumChanges, lean, leanTone, bar, lead }: FlowView): readonly Tile[] {
-  const total = { name: 'Total premium', value: premium, notes: premiumChanges };
   const shares = bar.map(({ name, dollars, share }) => `${name} ${dollars}, ${share}`);
-  const sentiment = { name: 'Net sentiment', value: lean, colour: COLOURS[leanTone], notes: shares };
-  const known = [total, ...(empty ? [] : [sentiment])];
-  if (lead === null) return known;
-  const after = (what: string) => (what === '' ? '' : `${what} after expiration`);
-  return [
-    ...known,
-    {
-      name: `Net GEX ${lead.symbol}`,
-      value: lead.netGex,
-      notes: [lead.netGexChange, `per 1% move, ${lead.basis}`, after(lead.netGexAfter)],
-    },
-    {
-      name: `Last price ${lead.spot}`,
-      value: lead.distance || 'no zero gamma',
-      notes: [
-        lead.spotChange && `price ${lead.spotChange}`,
-        lead.distance && `zero gamma ${lead.zeroGamma}`,
-        after(lead.zeroGammaAfter),
-      ],
-    },
-  ];
+  const tiles: Tile[] = [['Total premium', premium, premiumChanges]];
+  if (!empty) tiles.push(['Net sentiment', lean, shares, COLOURS[leanTone]]);
+  if (lead === null) return tiles;
+  const { symbol, netGex, netGexChange, basis, netGexAfter, spot, spotChange, distance, zeroGamma } = lead;
+  const after = (what: string) => what && `${what} after expiration`;
+  const price = [spotChange && `price ${spotChange}`, distance && `zero gamma ${zeroGamma}`];
+  tiles.push([`Net GEX ${symbol}`, netGex, [netGexChange, `per 1% move, ${basis}`, after(netGexAfter)]]);
+  tiles.push([`Last price ${spot}`, distance || 'no zero gamma', [...price, after(lead.zeroGammaAfter)]]);
+  return tiles;
 }
 
-function writeTile(page: PdfPage, { name, value, colour = COLOURS.ink, notes }: Tile): void {
+function writeTile(page: PdfPage, [name, value, notes, colour = COLOURS.ink]: Tile): void {
   const { doc, x, width } = page;
   doc.markContent('Artifact', { type: 'Layout' });
   doc.rect(x, doc.y, width, 2).fill(COLOURS.band);
@@ -128,7 +110,7 @@ function writeTile(page: PdfPage, { name, value, colour = COLOURS.ink, notes }: 
   doc.y += 6;
   writeText(page, name, { type: 'P', size: SMALL, colour: COLOURS.faint });
   writeText(page, value, { type: 'P', font: 'bold', size: 13, colour, after: 2 });
-  for (const note of notes.filter(Boolean)) writeText(page, note, { type: 'P', size: SMALL });
+  for (const note of notes.filter(Boolean)) writeText(page, note, PLAIN);
 }
 
 function writeTable(page: PdfPage, table: AttachedTable): void {
@@ -165,28 +147,20 @@ function writeFigure(page: PdfPage, { title, finding, svg }: Readonly<Record<'ti
 function writeOrigin(page: PdfPage, report: FlowReport, timezone: string, leftOut: readonly string[]): void {
   const { drop, createdAt, rebuildQueries } = report;
   writeHeading(page, 'Conventions', 60);
-  for (const { term, text } of listConventions(report)) writeText(page, `${term}: ${text}`, origin(2));
+  for (const { term, text } of listConventions(report)) writeText(page, `${term}: ${text}`, { ...PLAIN, after: 2 });
   writeHeading(page, 'Where the numbers come from', 60);
-  writeText(page, `Every number is computed from the sealed file ${cleanLine(drop.location)}`, origin());
-  writeText(page, `SHA-256 ${cleanLine(drop.sha256)}`, origin());
-  writeText(page, `This report was made ${formatInstant(createdAt, timezone)}.`, origin());
-  if (leftOut.length > 0)
-    writeText(page, `Too long to print, but in the full report: ${leftOut.join(', ')}.`, origin());
+  writeText(page, `Every number is computed from the sealed file ${cleanLine(drop.location)}`, PLAIN);
+  writeText(page, `SHA-256 ${cleanLine(drop.sha256)}`, PLAIN);
+  writeText(page, `This report was made ${formatInstant(createdAt, timezone)}.`, PLAIN);
+  if (leftOut.length > 0) writeText(page, `Too long to print, but in the full report: ${leftOut.join(', ')}.`, PLAIN);
   if (rebuildQueries.length === 0) return;
   const name = `${drop.dataset}-${drop.date}-rebuild.sql`.replace(/[^\w.-]/g, '_');
+  // Each as the full report prints it.
+  const sql = rebuildQueries.map((query) => `-- ${cleanLabel(query.table)}\n${query.sql}\n`).join('\n');
   const dates = { creationDate: new Date(createdAt), modifiedDate: new Date(createdAt) };
-  page.doc.file(Buffer.from(formatQueries(report)), { name, type: 'application/sql', ...dates });
+  page.doc.file(Buffer.from(sql), { name, type: 'application/sql', ...dates });
   const where = `The SQL that rebuilds every table, in DuckDB or ClickHouse, is attached to this PDF: ${name}`;
-  writeText(page, where, origin());
-}
-
-/** All queries as one file, each as the full report prints it. */
-export function formatQueries({ rebuildQueries }: FlowReport): string {
-  return rebuildQueries.map(({ table, sql }) => `-- ${cleanLabel(table)}\n${sql}\n`).join('\n');
-}
-
-function origin(after = 0) {
-  return { type: 'P', size: SMALL, after } as const;
+  writeText(page, where, PLAIN);
 }
 
 /** The paper of the U.S. desks that read it; other printers scale it by 3%. */
