@@ -529,7 +529,9 @@ describe('the store', () => {
     await seal(TUESDAY);
     const job = createReportJob('', 'desk@example.com, { address: b@example.com, symbols: [QQQ] }');
     await run(job, { publicUrl: 'https://flow.example.com' });
-    expect((await pageOf(TUESDAY)).map(([href, words]) => [/session=[\d-]*|https.*/.exec(href)?.[0], words])).toEqual([
+    expect(
+      (await pageOf(TUESDAY)).map(([href = '', words]) => [/session=[\d-]*|https.*/.exec(href)?.[0], words]),
+    ).toEqual([
       [`session=${MONDAY}`, 'Session before: Nov 16'],
       [`session=${WEDNESDAY}`, 'Session after: Nov 18'],
       ['https://flow.example.com/', 'Status page'],
