@@ -130,7 +130,9 @@ export async function readArchivedPage(store: Store, job: string, choice: Archiv
   const [first] = matching;
   const [key] = first ? await listCopies(store, { job, ...first }, 'html') : [];
   const bytes = key === undefined ? undefined : await store.get(key);
-  if (first && bytes) return { ...first, html: Buffer.from(bytes).toString('utf8') };
+  // Elsewhere its links to neighbors in its folder would lead nowhere.
+  if (first && bytes)
+    return { ...first, html: linkReport(Buffer.from(bytes).toString('utf8'), first, [], String, undefined) };
   const there = ofDate.length > 0 ? ofDate : all;
   const { report, revision } = choice;
   const wanted = [choice.date && `of ${date} `, report && `named ${report} `, revision && `of revision ${revision} `];
