@@ -1,7 +1,7 @@
 /**
  * Draws the SVG of a chart into a PDF, as lines, areas and words: sharp at every size, and small. It knows what Vega writes for
- * our charts and no other SVG: groups that move what is in them, paths, lines, rectangles and words, each hidden or opaque. What it
- * clips is only the corners of bars.
+ * our charts and no other SVG: groups that move or clip what is in them, paths, lines, rectangles and words, each hidden or
+ * opaque.
  */
 
 /** An element's tag, with the words behind it. Vega writes no `>` in an attribute. */
@@ -20,6 +20,7 @@ export function drawChart(
   svg: string,
   at: { readonly x: number; readonly y: number; readonly width: number },
 ): number {
+  const clips = new Map([...svg.matchAll(/<clipPath id="(\w+)"><path d="([^"]+)"/g)].map(([, id, d]) => [id, d]));
   const { width, height } = readAttributes(svg.slice(0, svg.indexOf('>')));
   const scale = at.width / Number(width);
   doc.save().translate(at.x, at.y).scale(scale);
@@ -31,6 +32,8 @@ export function drawChart(
     const attributes = readAttributes(written);
     const [, x = 0, y = 0] = /^translate\(([^,]+),([^,]+)\)$/.exec(attributes['transform'] ?? '') ?? [];
     doc.save().translate(Number(x), Number(y));
+    const clip = clips.get(/^url\(#(\w+)\)$/.exec(attributes['clip-path'] ?? '')?.[1]);
+    if (clip !== undefined) doc.path(clip).clip();
     if (tag === 'g') continue;
     const isShown = tag !== 'svg' && attributes['display'] !== 'none' && attributes['opacity'] !== '0';
     if (isShown && tag === 'text') drawWords(doc, words, attributes);
