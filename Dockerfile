@@ -5,7 +5,7 @@
 ARG BASE=node:24-bookworm-slim
 FROM ${BASE} AS build
 WORKDIR /app
-COPY package.json package-lock.json .npmrc ./
+COPY package.json npm-shrinkwrap.json .npmrc ./
 # No package that runs needs an install script: binaries come inside the packages.
 RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
@@ -20,14 +20,15 @@ RUN npm prune --omit=dev --omit=peer --ignore-scripts \
 COPY templates ./templates
 COPY sql ./sql
 COPY jobs ./jobs
-COPY deploy/healthcheck.js LICENSE NOTICE ./
+COPY docs/data.md docs/formulas.md deploy/healthcheck.js LICENSE NOTICE ./
 # Whoever runs it may read it, whatever the umask of the clone was.
-RUN chmod -R a+rX,go-w package.json healthcheck.js LICENSE NOTICE dist templates sql jobs
+RUN chmod -R a+rX,go-w package.json healthcheck.js data.md formulas.md LICENSE NOTICE dist templates sql jobs
 
 FROM ${BASE}
 # The engine is most of the image and changes least: it comes first.
 COPY --from=build /app/node_modules /app/node_modules
 COPY --from=build /app/package.json /app/healthcheck.js /app/LICENSE /app/NOTICE /app/
+COPY --from=build /app/data.md /app/formulas.md /app/docs/
 COPY --from=build /app/templates /app/templates
 COPY --from=build /app/sql /app/sql
 COPY --from=build /app/jobs /app/jobs

@@ -26,7 +26,7 @@ const EDITS: Readonly<Record<string, Edit>> = {
   },
   'package.json': (text, version) => replaceOne(text, /^ {2}"version": "[^"]+"/m, `  "version": "${version}"`),
   // Its own version, and that of the root among its packages.
-  'package-lock.json': (text, version) =>
+  'npm-shrinkwrap.json': (text, version) =>
     replaceOne(
       replaceOne(text, /^ {2}"version": "[^"]+"/m, `  "version": "${version}"`),
       /(^ {4}"": \{\n {6}"name": "flowdrop",\n {6}"version": )"[^"]+"/m,

@@ -101,6 +101,8 @@ export function createOpeners(given: Surroundings) {
     stateDir,
     version: readVersion(packageDir),
     templatesDir: join(packageDir, 'templates'),
+    /** Pages that the package has: `data.md` and `formulas.md`. */
+    docsDir: join(packageDir, 'docs'),
     /** File of the shipped nightly job. */
     shippedJob: join(packageDir, 'jobs', 'nightly-trades.yaml'),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),

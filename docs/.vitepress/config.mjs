@@ -11,6 +11,7 @@ const groups = [
     'Guides',
     [
       ['Recipes', 'recipes'],
+      ['Python', 'python'],
       ['Query', 'query'],
       ['Operations', 'operations'],
       ['Service', 'service'],

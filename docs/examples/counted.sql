@@ -9,4 +9,13 @@ SELECT * FROM day WHERE (NOT (coalesce(option_activity_type, '') IN ('CANC', 'CN
         WHERE (floor(1000 * strike + 0.5), size, floor(price * 10000 + 0.5)) IN (SELECT floor(1000 * strike + 0.5), size, floor(price * 10000 + 0.5) FROM day WHERE coalesce(option_activity_type, '') IN ('CANC', 'CNCL', 'CNCO', 'CNOL'))
       ) AS keyed
     ) AS placed
-  ) AS levelled) AS matched WHERE step = 1 AND lowest < level))
+  ) AS levelled) AS matched WHERE step = 1 AND lowest < level)),
+-- Prices of the underlyings, as in the report.
+spots AS (
+  SELECT symbol, median(underlying_price) AS price FROM (
+    SELECT symbol, underlying_price, time, max(time) OVER (PARTITION BY symbol) AS last,
+      row_number() OVER (PARTITION BY symbol ORDER BY time DESC, id DESC) AS age
+    FROM counted WHERE underlying_price > 0
+  ) AS priced
+  WHERE age <= 11 AND time >= last - INTERVAL 5 MINUTE GROUP BY symbol
+)

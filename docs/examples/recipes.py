@@ -1,18 +1,18 @@
 """The recipes of ../recipes.md in Polars, where `out/drops` is. Each cell ends with its `answer`: run them one by one in
-Jupyter or VS Code, after the first two. Those over `option_chain` (3, 12, the second of 2) need drops of the job
+Jupyter or VS Code, after the first two. `counted` has all hours; ../python.md has the mail's. Those over `option_chain` (3, 12, the second of 2) need drops of the job
 option-chain, the join with prices a file `prices.csv`. A test runs every cell against the SQL of the page."""
 
 # %% Frames
 import polars as pl
 
-trades = pl.scan_parquet("out/drops/trades", missing_columns="insert")
+trades = pl.scan_parquet("out/drops/trades", missing_columns="insert", extra_columns="ignore")
 summary = (
     pl.scan_parquet("out/drops/_flowdrop/trades/*/summary.parquet", include_file_paths="path")
     .with_columns(date=pl.col("path").str.extract(r"session=([0-9-]+)").str.to_date())
     .filter(pl.col("symbol") != "", pl.col("segment") == "")
 )
 # Only with drops of the job option-chain
-option_chain = pl.scan_parquet("out/drops/option-chain", missing_columns="insert")
+option_chain = pl.scan_parquet("out/drops/option-chain", missing_columns="insert", extra_columns="ignore")
 
 # %% The trades that count
 CANCELS = ["CANC", "CNCL", "CNCO", "CNOL"]
@@ -210,7 +210,8 @@ summary = pd.read_parquet(sorted(glob("out/drops/_flowdrop/trades/session=*/summ
 # The folder's name is a category of texts, the date of a CSV a text: both become dates, or nothing matches
 summary = summary[summary["segment"] == ""]
 summary["date"] = pd.to_datetime(summary["session"].astype(str))
-prices = pd.read_csv("prices.csv", parse_dates=["date"])
+# NA and NULL are tickers; only empty cells are missing
+prices = pd.read_csv("prices.csv", keep_default_na=False, na_values=[""], parse_dates=["date"])
 joined = summary.merge(prices, on=["date", "symbol"]).sort_values(["symbol", "date"])
 joined["net_sentiment"] = (joined["bullish_premium"] - joined["bearish_premium"]) / joined["total_premium"]
 joined["next_return"] = joined.groupby("symbol")["close"].shift(-1) / joined["close"] - 1

@@ -16,6 +16,7 @@ import { addDays } from '../calendar/wall-clock.ts';
 import { describeError, Fault, isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Log } from '../core/log.ts';
+import { capitalize } from '../core/units.ts';
 import { describeLate, findLate } from '../deliver/late.ts';
 import type { Job } from '../job/job.ts';
 import { Ledger } from '../ledger/ledger.ts';
@@ -272,7 +273,7 @@ function addReports({ job, conditions, deliveries = [], withReports }: RunFacts,
 function describeClocks(held: RunResult['held'], conflict: string): string {
   const dates = held.map(({ date }) => date).join(', ');
   const effect = dates === '' ? 'No date was held back' : `Held back: ${dates}`;
-  return `${conflict[0]?.toUpperCase()}${conflict.slice(1)}. ${effect}.`;
+  return `${capitalize(conflict)}. ${effect}.`;
 }
 
 /** What the date lacks, if its export recorded that: the manifest's reason, or the windows that the source lacks. */

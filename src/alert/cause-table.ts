@@ -6,6 +6,7 @@
  */
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
+import { capitalize } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, isSealed } from '../plan/conditions.ts';
 import { computeLookback, expires, expiresAt } from '../plan/dates.ts';
@@ -192,7 +193,7 @@ const CAUSES = {
     severity: 'warning',
     tell: ({ job, date, said }) => ({
       title: `${date} is sealed, but a check failed`,
-      what: `${said} The drop has every row that the source has; the source itself may lack some.`,
+      what: `${capitalize(said)} The drop has every row that the source has; the source itself may lack some.`,
       next: `Ask the provider about ${date}. The next run fetches rows that it adds later: \`flowdrop run ${job}\``,
     }),
     // Said once: the next run seals other dates, and only a restatement checks this one again.

@@ -1,8 +1,10 @@
 /**
  * One message to operators: the document that a webhook receives, and the mail made from it. Invariants: it
- * decides nothing; in the text for chat tools no value can mention people or create a link. Times are UTC, as in logs.
+ * decides nothing; in the text for chat tools no value can mention people or create a link. In the mail times are the exchange's, as
+ * on the page and in `status`; in the document UTC, as in logs.
  */
 
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { formatInstant } from '../core/date-text.ts';
 import { countOf } from '../core/units.ts';
 import { renderTemplate } from '../report/template.ts';
@@ -87,7 +89,7 @@ export async function renderNotice(notice: Notice, templatesDir: string) {
   ];
   /** The finished texts that the templates print. */
   const view = {
-    ...{ subject, job, dataset, place, run, at: formatInstant(at, 'UTC') },
+    ...{ subject, job, dataset, place, run, at: formatInstant(at, EXCHANGE_TIME_ZONE) },
     preview: alerts[0]?.next.replaceAll('`', '') ?? 'There is nothing left to do.',
     heading: counts.filter(Boolean).join(', '),
     alerts: alerts.slice(0, MAX_SHOWN).map(buildEntry),
@@ -113,6 +115,6 @@ function buildEntry({ id, severity, title, what, next, since }: Notice['alerts']
       .map((text, index) => ({ isCommand: index % 2 === 1, text }))
       .filter(({ text }) => text !== ''),
     next: next.replaceAll('`', ''),
-    since: formatInstant(since, 'UTC'),
+    since: formatInstant(since, EXCHANGE_TIME_ZONE),
   };
 }

@@ -35,6 +35,14 @@ const OTHER_DATA = [
   ...['order', 'clickhouseUrl', 'cluster'],
 ];
 
+/** Which drops `query` and `mcp` read, and what answers. */
+const STORE_CHOICE = {
+  job: text('job', 'job whose store to query; default: the one store of all jobs', ['fromStore', 'dataset']),
+  fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
+  dataset: text('name', "dataset of that store behind the API's tables; default: the only one with single trades"),
+  engine: text('url', 'ClickHouse server that answers; default: FLOWDROP_QUERY_ENGINE_URL, or this machine'),
+};
+
 /** In the order of the help. */
 export const TABLE = {
   demo: {
@@ -290,11 +298,8 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
       text: 'SHOW TABLES, DESCRIBE and a table, or one SELECT over tables; - reads it from stdin',
     },
     options: {
-      job: text('job', 'job whose store to query; default: the one store of all jobs', ['fromStore', 'dataset']),
-      fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
-      dataset: text('name', "dataset of that store behind the API's tables; default: the only one with single trades"),
+      ...STORE_CHOICE,
       apiTypes: flag('send dates, times and empty values as text, as the API does, instead of typed values'),
-      engine: text('url', 'ClickHouse server that answers; default: FLOWDROP_QUERY_ENGINE_URL, or this machine'),
       format: choice(
         'format',
         ['table', 'json', 'csv', 'arrow', 'parquet'],
@@ -309,6 +314,18 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
       ['flowdrop query "SELECT * FROM trades WHERE date >= today() - 7" --out week.parquet', ''],
       ['flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"', 'daily sums'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
+    ],
+  },
+  mcp: {
+    group: 'data',
+    summary: 'let an assistant read drops and mailed reports, by MCP on stdin and stdout',
+    options: {
+      ...STORE_CHOICE,
+      timeout: number('seconds', 'time after which a query is ended (default: 45)'),
+    },
+    examples: [
+      ['flowdrop mcp', 'over the one store of all jobs'],
+      ['flowdrop mcp --from-store s3://bucket/drops', 'over a store, without jobs'],
     ],
   },
   serve: {

@@ -19,6 +19,7 @@ import { describeThrough, type PlanDate, type PlanDocument, type PlanTotal } fro
 import { openJobState } from '../state/job-state.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type Call, type Cli, withLedger, withSource } from './context.ts';
+import { describeHeld } from './run-output.ts';
 import { formatTable, PLAIN_STYLE, right, type Style } from './terminal/text.ts';
 
 export async function printPlan(cli: Cli, job: Job, ...dates: [BackfillMode?, DateRange?]) {
@@ -185,7 +186,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     ...plan.in_part.map(({ date, through }) => `  ${date} is sealed in part: ${describeThrough(through)}`),
     earliest !== '' && `  dates before ${earliest} have expired or are incomplete`,
     empty.length > 0 && `  no rows at the source: ${empty.length <= MAX_NAMED ? empty.join(', ') : some}`,
-    ...plan.held.map(({ date, reason }) => `  ${date} held back: ${reason}`),
+    ...describeHeld(plan.held).map((line) => `  ${line}`),
     '',
     dates.length === 0 ? 'Nothing to fetch.' : `${formatTable(['date', ...NUMBERS, 'expires'], [...rows, last])}\n`,
     dates.length > 0 && `${countOf(total.dates, 'date')} in ${formatDuration(total.seconds * 1000)}${size}.`,

@@ -45,6 +45,7 @@ const ACTIONS: {
   drop: async () => (await import('./drop.ts')).drop,
   iceberg: async () => (await import('./iceberg.ts')).iceberg,
   query: async () => (await import('./query/query.ts')).query,
+  mcp: async () => (await import('./mcp/mcp.ts')).mcp,
   serve: async () => (await import('./serve.ts')).serve,
   key: async () => (await import('./key.ts')).key,
   [ENGINE_WORKER_COMMAND]: async () => {

@@ -14,11 +14,12 @@ export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, fin
   const { result, deliveries, error, shortfall } = finished;
   if (error !== undefined || result === undefined) throw error;
   const log = shortfall !== undefined && `Log lines of this run: ${openers.runId}`;
-  print({ ...result, reports: deliveries }, [...describeRun(result, deliveries), log]);
+  print({ ...result, reports: deliveries }, [...describeRun(result, deliveries, openers.clock.now()), log]);
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
-function describeRun(result: RunResult, deliveries: readonly Delivery[]): readonly (string | false)[] {
+/** @param nowMs when the run is over, mails and alerts too: as long as it takes in `status` */
+function describeRun(result: RunResult, deliveries: readonly Delivery[], nowMs: number): readonly (string | false)[] {
   const { dates, named, held, clocks, conditions, requests, finished_at: now } = result;
   const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
   const rows = dates.map((date) => [
@@ -29,7 +30,7 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
     formatCount(date.requests),
   ]);
   const sealed = sumSealed(result);
-  const took = formatDuration(Date.parse(now) - Date.parse(result.started_at));
+  const took = formatDuration(nowMs - Date.parse(result.started_at));
   const timeOf = (at: string) => formatInstant(at, EXCHANGE_TIME_ZONE, now);
   const open = Object.entries(result.open).map(
     ([date, at]) => `${date}: not over yet, its last rows are too recent until ${timeOf(at)}`,
@@ -54,7 +55,7 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
       : `Sealed ${sealed.dates} of ${countOf(dates.length, 'date')}, ${countOf(sealed.rows, 'row')}, ${countOf(requests, 'request')}, ${took}, into ${result.store}/${result.dataset}`,
     ...passed,
     ...describeAudits(result),
-    ...held.map(({ date, reason }) => `${date}: held back, ${reason}`),
+    ...describeHeld(held),
     clocks.conflict !== null && `The clocks differ: ${clocks.conflict}`,
     clocks.conflict !== null && `  -> ${CLOCK_HINT}`,
     held.length > 0 && clocks.conflict === null && '  -> Nothing is lost: run the same command again later.',
@@ -63,6 +64,18 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): readon
       .map(([date, condition]) => `${date}: ${condition}${explain(date)}`),
     ...deliveries.flatMap(describeDelivery),
   ];
+}
+
+/** Most held dates of one reason that are listed by name. */
+const MAX_HELD = 3;
+
+/** One line for each reason: when clocks differ, it is the same for every date. */
+export function describeHeld(held: RunResult['held']): readonly string[] {
+  return [...new Set(held.map(({ reason }) => reason))].map((reason) => {
+    const dates = held.flatMap((one) => (one.reason === reason ? [one.date] : []));
+    const few = dates.length <= MAX_HELD ? dates.join(', ') : `${dates[0]} to ${dates.at(-1)}, ${dates.length} dates`;
+    return `${few}: held back, ${reason}`;
+  });
 }
 
 const CLOCK_HINT =

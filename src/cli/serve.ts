@@ -78,7 +78,7 @@ export async function openArchiveBackend(
   { log, folder: temporary, startEngines, closers }: BackendParts,
 ): Promise<Backend> {
   const { openArchive } = await import('../archive/archive.ts');
-  const { listReadable } = await import('./query/query.ts');
+  const { listReadable } = await import('./query/asked-store.ts');
   const store = await openers.openStore(to);
   closers.push(() => store.close());
   await listReadable(store, { to, trades: name, datasets: [] });

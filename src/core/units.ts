@@ -55,6 +55,11 @@ export function countOf(count: number | bigint | null, noun: string, plural = `$
   return `${formatCount(count)} ${Number(count) === 1 ? noun : plural}`;
 }
 
+/** For a text that begins a sentence. */
+export function capitalize(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+}
+
 /** `a, b and 3 more`. */
 export function listFirst(names: readonly string[], most: number): string {
   const more = names.length - most;

@@ -110,10 +110,10 @@ export async function listArchive(store: Store, job: string, limit: number): Pro
 }
 
 /** Default: the newest date that has a copy, its only report, and the newest revision. */
-type ArchiveChoice = { readonly [Name in keyof ReportName]?: ReportName[Name] | undefined };
+export type ArchiveChoice = { readonly [Name in keyof ReportName]?: ReportName[Name] | undefined };
 
 /** @throws Fault `REPORT_NOT_ARCHIVED` (usage), which names the existing copies; `REPORT_AMBIGUOUS` (usage) */
-export async function readArchivedPage(store: Store, job: string, choice: ArchiveChoice) {
+export async function findArchived(store: Store, job: string, choice: ArchiveChoice): Promise<ReportName> {
   const all = await listArchive(store, job, Number.POSITIVE_INFINITY);
   const date = choice.date ?? all[0]?.date;
   const ofDate = all.filter((copy) => copy.date === date);
@@ -128,11 +128,7 @@ export async function readArchivedPage(store: Store, job: string, choice: Archiv
     });
   }
   const [first] = matching;
-  const [key] = first ? await listCopies(store, { job, ...first }, 'html') : [];
-  const bytes = key === undefined ? undefined : await store.get(key);
-  // Elsewhere its links to neighbors in its folder would lead nowhere.
-  if (first && bytes)
-    return { ...first, html: linkReport(Buffer.from(bytes).toString('utf8'), first, [], String, undefined) };
+  if (first) return first;
   const there = ofDate.length > 0 ? ofDate : all;
   const { report, revision } = choice;
   const wanted = [choice.date && `of ${date} `, report && `named ${report} `, revision && `of revision ${revision} `];
@@ -144,4 +140,13 @@ export async function readArchivedPage(store: Store, job: string, choice: Archiv
       ? `Nothing was mailed yet: \`flowdrop report ${job} --preview DIR\` shows what would be.`
       : `Available: ${named.join('; ')}${more}.`;
   throw new Fault('REPORT_NOT_ARCHIVED', what, { kind: 'usage', hint });
+}
+
+/** The full report, HTML. @throws those of `findArchived` */
+export async function readArchivedPage(store: Store, job: string, choice: ArchiveChoice) {
+  const found = await findArchived(store, job, choice);
+  const [key = ''] = await listCopies(store, { job, ...found }, 'html');
+  const html = Buffer.from((await store.get(key)) ?? []).toString('utf8');
+  // Elsewhere its links to neighbors in its folder would lead nowhere.
+  return { ...found, html: linkReport(html, found, [], String, undefined) };
 }

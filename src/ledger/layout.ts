@@ -94,7 +94,9 @@ export const sealingDecisionKey = (dataset: string, date: string, revision: numb
 export const setAsidePrefix = (dataset: string, date: string, revision: number, digest: string) =>
   `${sealingPrefix(dataset)}${SET_ASIDE}session=${date}/rev=${revision}/${digest}/`;
 
-export const reportsPrefix = (job: string) => `${RECORDS_PREFIX}reports/${job}/`;
+/** Has a folder for each job that mailed a report. */
+export const REPORTS_PREFIX = `${RECORDS_PREFIX}reports/`;
+export const reportsPrefix = (job: string) => `${REPORTS_PREFIX}${job}/`;
 /** Who has received a report of a date, and who is mailing it. @param report identifies it within the job */
 export const receiptPrefix = (job: string, date: string, report: string) =>
   `${reportsPrefix(job)}session=${date}/${report}/receipt/v`;

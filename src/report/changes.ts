@@ -54,7 +54,7 @@ const level = (
 ): Level => ({ label, unit, isOfContracts, read });
 
 /** What is compared, by its name in files. */
-const LEVELS = {
+export const LEVELS = {
   spot: level('Spot', 'price', ({ spot }) => spot, false),
   net_gex: level('Net GEX', 'dollars', ({ spot, netGex }) => (spot === null ? null : netGex)),
   net_gex_after_expiration: level('Net GEX after expiration', 'dollars', ({ spot, netGexAfter }) =>

@@ -144,7 +144,10 @@ function readValue({ key, quotient }: ReportedNumber, values: Readonly<Record<st
 
 /** A number of a report by its name; null if it is unknown, never 0. */
 export function readReportNumber(report: NumberSource, name: ReportNumber): Amount {
-  const number = findNumber(name);
+  return readNumber(report, findNumber(name));
+}
+
+export function readNumber(report: NumberSource, number: ReportedNumber): Amount {
   if (number.read !== undefined) return number.read(report);
   const { headline } = report;
   // A quotient may be in the headline, null where it cannot be computed.

@@ -9,6 +9,7 @@
  * number. A record with a sentiment, side or right unknown to the API is in the total, but in none of these parts
  * (`CODES`).
  */
+import { capitalize } from '../core/units.ts';
 import { type Amount, divide } from './amount.ts';
 import { AT_ASK, AT_BID, IS_CALL, IS_MULTI_LEG, IS_PUT, IS_SWEEP, IS_ZERO_DTE } from './records.ts';
 
@@ -35,6 +36,8 @@ interface NumberRow {
   readonly where?: string;
   /** One sum divided by another, by key. */
   readonly quotient?: readonly [part: string, whole: string];
+  /** Of a number that is no sum and no quotient, what it is. */
+  readonly meaning?: string;
   /** Reads a number that is not a sum from the report; `parts` are the amounts that it needs. */
   readonly read?: (report: NumberSource) => Amount;
   readonly parts?: (report: NumberSource) => readonly Amount[];
@@ -136,6 +139,7 @@ const ROWS = [
     key: 'volumeAboveOpenInterest',
     name: 'volume_above_oi_premium',
     label: 'Premium where volume is above OI',
+    meaning: 'premium of the contracts whose volume of the day is above their open interest',
     read: ({ volumeAboveOpenInterest }) => volumeAboveOpenInterest.premium,
   },
   { key: 'callShare', name: 'call_share', quotient: ['calls', 'total'] },
@@ -146,6 +150,7 @@ const ROWS = [
     label: 'Net GEX',
     unit: 'net',
     // Sums over no contracts are 0 and mean nothing.
+    meaning: 'gamma exposure of calls less that of puts, dollars per 1% move, at the close',
     read: ({ exposure }) => (exposure.total.contracts === 0 ? null : exposure.total.netGex),
     parts: ({ exposure }) => [exposure.total.netGex],
     isCondition: true,
@@ -156,6 +161,7 @@ const ROWS = [
     name: 'net_gex_after_expiration',
     label: 'Net GEX after expiration',
     unit: 'net',
+    meaning: 'net GEX without the contracts that expire on the date',
     read: ({ exposure }) => (exposure.total.contracts === 0 ? null : exposure.total.netGexAfter),
     parts: ({ exposure }) => [exposure.total.netGexAfter],
     isCondition: true,
@@ -165,6 +171,7 @@ const ROWS = [
     key: 'unusualSymbols',
     name: 'unusual_symbols',
     unit: 'count',
+    meaning: 'symbols with at least twice their usual premium',
     read: ({ unusual }) => unusual.length,
     // A symbol with unknown premium may be unusual.
     parts: ({ headline }) => [headline.total],
@@ -176,6 +183,7 @@ const ROWS = [
     name: 'premium_change',
     label: 'Change of premium',
     unit: 'share',
+    meaning: 'premium / that of the session before - 1',
     read({ comparison }) {
       const { latest, previous } = comparison.changes.total;
       return latest === null || previous === null ? null : divide(latest - previous, previous);
@@ -261,7 +269,7 @@ export const NUMBERS = ROWS.map((row: Row & NumberRow): ReportedNumber => {
   const isCount = row.sum === 'records' || row.sum === 'size';
   const words = row.name.replaceAll('_', ' ');
   return {
-    label: `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`,
+    label: capitalize(words),
     unit: isCount ? 'count' : row.quotient ? 'share' : 'dollars',
     ...row,
   };

@@ -12,7 +12,7 @@ import {
   shareOfHours,
 } from '../calendar/session.ts';
 import { formatMinute } from '../calendar/wall-clock.ts';
-import { formatCount, formatDollars, formatPercent } from '../core/units.ts';
+import { countOf, formatCount, formatDollars, formatPercent } from '../core/units.ts';
 import type { BaselineCheck } from '../job/job.ts';
 import type { CheckResult } from '../ledger/manifest.ts';
 
@@ -30,6 +30,9 @@ export interface SymbolShape {
   readonly trades: number;
   /** Dollars; null if unknown. */
   readonly premium: number | null;
+  /** Of it, that of calls and that of puts. */
+  readonly calls: number | null;
+  readonly puts: number | null;
   /** Distinct expiration dates. */
   readonly expirations: number;
   /** Second of the day on the exchange's clock. */
@@ -101,6 +104,7 @@ function findOddities(
     ...early,
     ...silent.map(({ finding }) => finding),
     ...(early.length > 0 ? [] : largest.flatMap((symbol) => findEarly(usual, symbol, check.earlySeconds))),
+    ...findOneSided(usual),
     ...findVanished(usual),
     ...largest.flatMap((symbol) => findVolume(usual, symbol, check.symbol)),
     ...largest.flatMap((symbol) => findSilence(usual, symbol, shared).map(({ finding }) => finding)),
@@ -156,7 +160,7 @@ function findVolume(usual: Usual, symbol: string, [low, high]: readonly [number,
   if (shape === undefined || (symbol !== ALL_SYMBOLS && shape.trades === 0)) return [];
   if (usual.tradesOf(symbol) * usual.scale < KNOWN_TRADES) return [];
   const findings: Finding[] = [];
-  const who = symbol === ALL_SYMBOLS ? 'The day' : symbol;
+  const who = symbol === ALL_SYMBOLS ? 'the day' : symbol;
   const add = (about: string, found: number, expected: number, describe: (found: number, usual: number) => string) => {
     // One block trade can multiply a symbol's premium: of that, only the lack is a finding.
     const isMuch = found > high * expected && (about === 'rows' || symbol === ALL_SYMBOLS);
@@ -167,7 +171,7 @@ function findVolume(usual: Usual, symbol: string, [low, high]: readonly [number,
     });
   };
   add('rows', shape.trades, usual.tradesOf(symbol) * usual.scale, (found, expected) => {
-    return `${who} has ${formatCount(found)} trades, usually ${formatCount(expected)}`;
+    return `${who} has ${countOf(found, 'trade')}, usually ${formatCount(expected)}`;
   });
   if (shape.premium !== null) {
     add('premium', shape.premium, usual.premiumOf(symbol) * usual.scale, (found, expected) => {
@@ -183,7 +187,7 @@ function findEarly(usual: Usual, symbol: string, allowedSeconds: number): readon
   const { now, before } = usual.lateness(symbol);
   if (now - Math.max(0, before) <= allowedSeconds) return [];
   const minutes = Math.round(now / 60);
-  const whose = symbol === ALL_SYMBOLS ? 'The last trade of the day is at' : `${symbol}'s last trade`;
+  const whose = symbol === ALL_SYMBOLS ? 'the last trade of the day is at' : `${symbol}'s last trade`;
   return [
     {
       ...{ about: 'last-trade', symbol, found: now, usual: before },
@@ -208,14 +212,31 @@ function findSilence(usual: Usual, symbol: string, known: readonly number[]) {
       usual.of(symbol).every((before) => (before?.halfHours[index] ?? 0) >= USUAL_IN_HALF_HOUR),
   );
   if (hours.length === 0) return [];
-  const starts = hours.map((index) => formatHalfHour(index + OPEN_HALF_HOUR)).join(', ');
-  const who = symbol === ALL_SYMBOLS ? 'No symbol' : symbol;
-  const verb = symbol === ALL_SYMBOLS ? 'trades' : 'has no trades';
+  const startOf = (index: number) => formatHalfHour(index + OPEN_HALF_HOUR);
+  const [first = 0, end = 0] = [hours[0], hours.at(-1)];
+  const isOneGap = end - first === hours.length - 1;
+  const when = isOneGap
+    ? `from ${startOf(first)} to ${startOf(end + 1)}`
+    : `in the half hours from ${hours.map(startOf).join(', ')}`;
+  const who = symbol === ALL_SYMBOLS ? 'no symbol trades' : `${symbol} has no trades`;
   const finding: Finding = {
     ...{ about: 'half-hours', symbol, found: hours.length, usual: 0 },
-    says: `${who} ${verb} in the half hour${hours.length === 1 ? '' : 's'} from ${starts}`,
+    says: `${who} ${when}`,
   };
   return [{ finding, hours }];
+}
+
+/** A whole day without a put or without a call: a part of the feed is absent. */
+function findOneSided(usual: Usual): readonly Finding[] {
+  if (usual.tradesOf(ALL_SYMBOLS) * usual.scale < KNOWN_TRADES) return [];
+  const today = usual.today.symbols.get(ALL_SYMBOLS);
+  return (['calls', 'puts'] as const).flatMap((right) => {
+    const before = usual.of(ALL_SYMBOLS).map((shape) => shape?.[right] ?? 0);
+    if (!today?.trades || (today[right] ?? 0) > 0 || before.some((premium) => premium <= 0)) return [];
+    const expected = median(before) * usual.scale;
+    const says = `no ${right === 'puts' ? 'put' : 'call'} has traded, usually for ${formatDollars(expected)}`;
+    return [{ about: right, found: 0, usual: expected, says }];
+  });
 }
 
 /** Symbols of every session before that are absent. */
@@ -247,7 +268,7 @@ function findExpirations(usual: Usual, [low, high]: readonly [number, number]): 
   const found = usual.today.symbols.get(ALL_SYMBOLS)?.expirations ?? 0;
   const expected = median(usual.of(ALL_SYMBOLS).map((shape) => shape?.expirations ?? 0));
   if (expected <= 0 || (found >= low * expected && found <= high * expected)) return [];
-  const says = `The trades have ${formatCount(found)} expiration dates, usually ${formatCount(expected)}`;
+  const says = `the trades have ${countOf(found, 'expiration date')}, usually ${formatCount(expected)}`;
   return [{ about: 'expirations', found, usual: expected, says }];
 }
 

@@ -157,15 +157,15 @@ export async function readShape(
   { date, rows, statistics }: Pick<Manifest, 'date' | 'rows' | 'statistics'>,
   path: string,
 ): Promise<DayShape> {
-  const numbers = ['trades', 'total_premium', 'expirations', 'last_trade_second'];
+  const numbers = ['trades', 'total_premium', 'call_premium', 'put_premium', 'expirations', 'last_trade_second'];
   const texts = ['symbol', 'session_date', 'segment', 'half_hours'];
   const structure = [...texts.map((name) => `${name} String`), ...numbers.map((name) => `${name} Nullable(Float64)`)];
   const found = await engine.rows<
     Omit<SymbolShape, 'halfHours'> & { readonly symbol: string; readonly hours: readonly string[] }
   >(
-    `SELECT symbol, ifNull(sum(s.trades), 0) AS trades, sum(s.total_premium) AS premium, ifNull(max(s.expirations), 0) AS expirations, ifNull(max(s.last_trade_second), 0) AS lastTrade, groupArray(half_hours) AS hours FROM ${parquetFile(path, structure.join(', '))} AS s WHERE session_date = ${quoteString(date)} AND ${IN_REPORT_SEGMENTS} GROUP BY symbol`,
+    `SELECT symbol, ifNull(sum(s.trades), 0) AS trades, sum(s.total_premium) AS premium, sum(s.call_premium) AS calls, sum(s.put_premium) AS puts, ifNull(max(s.expirations), 0) AS expirations, ifNull(max(s.last_trade_second), 0) AS lastTrade, groupArray(half_hours) AS hours FROM ${parquetFile(path, structure.join(', '))} AS s WHERE session_date = ${quoteString(date)} AND ${IN_REPORT_SEGMENTS} GROUP BY symbol`,
   );
-  const none = { trades: 0, premium: 0, expirations: 0, lastTrade: 0, halfHours: [] };
+  const none = { trades: 0, premium: 0, calls: 0, puts: 0, expirations: 0, lastTrade: 0, halfHours: [] };
   return {
     date,
     rows,

@@ -10,8 +10,9 @@ function describe(...dates: readonly DateResult[]): string {
   const print: Cli['print'] = (_, text) => {
     shown = [text].flat().join('\n');
   };
-  const openers = { runId: 'r1' } as CliContext['openers']; // Only the id is used.
   const result = createResult({ dates: [...dates] });
+  const clock = { now: () => Date.parse(result.finished_at) };
+  const openers = { runId: 'r1', clock } as CliContext['openers']; // Only these are used.
   printRun({ print, openers }, { result, deliveries: [], error: undefined, shortfall: undefined });
   return shown;
 }

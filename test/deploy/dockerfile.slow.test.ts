@@ -22,7 +22,7 @@ const manifest = JSON.parse(readFileSync(join(REPO, 'package.json'), 'utf8')) as
   readonly scripts: Readonly<Record<string, string>>;
   readonly dependencies: Readonly<Record<string, string>>;
 };
-const lock = JSON.parse(readFileSync(join(REPO, 'package-lock.json'), 'utf8')) as {
+const lock = JSON.parse(readFileSync(join(REPO, 'npm-shrinkwrap.json'), 'utf8')) as {
   readonly packages: Readonly<
     Record<string, { dev?: boolean; devOptional?: boolean; peer?: boolean; hasInstallScript?: boolean }>
   >;

@@ -95,7 +95,7 @@ describe('every file of deploy', () => {
       ...ours.map(([, { command }]) => command),
       ...pods.flatMap(({ pod }) => pod.containers.map(({ args }) => args)),
       ...units.flatMap(({ text }) =>
-        [...text.matchAll(/^ExecStart=\S+ \S+main\.js (.*)$/gm)].map(([, args = '']) => args.split(' ')),
+        [...text.matchAll(/^ExecStart=\S+ node \S+main\.js (.*)$/gm)].map(([, args = '']) => args.split(' ')),
       ),
     ];
     expect(commands.length).toBeGreaterThan(5);
@@ -291,8 +291,8 @@ describe('the command line beside the units', () => {
       const run = spawnSync(join(SYSTEMD, 'flowdrop'), words, { encoding: 'utf8', env });
       expect([run.status, run.stderr]).toEqual([4, '']);
       const lines = run.stdout.trimEnd().split('\n');
-      const main = ['/usr/bin/node', '/opt/flowdrop/lib/node_modules/flowdrop/dist/main.js'];
-      expect(lines.slice(-9)).toEqual([...main, '--jobs', '/etc/flowdrop/jobs', ...words]);
+      const main = ['/usr/bin/env', 'node', '/opt/flowdrop/dist/main.js'];
+      expect(lines.slice(-10)).toEqual([...main, '--jobs', '/etc/flowdrop/jobs', ...words]);
       const name = lines.find((line) => line.startsWith('--unit='))?.slice('--unit='.length);
       const text = `${
         units

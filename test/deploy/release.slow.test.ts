@@ -138,7 +138,7 @@ it.runIf(IS_NIGHTLY)(
     const names = listed.components.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(['chdb', '@chdb/lib-linux-x64-gnu', '@chdb/lib-linux-arm64-gnu']));
     expect(names).not.toContain('vitest');
-    const lock = JSON.parse(await readFile(join(clone, 'package-lock.json'), 'utf8')) as Lock;
+    const lock = JSON.parse(await readFile(join(clone, 'npm-shrinkwrap.json'), 'utf8')) as Lock;
     expect([lock.version, lock.packages[''].version]).toEqual([next, next]);
 
     expect(await release(`${major}.${minor + 2}.0`)).toMatchObject({

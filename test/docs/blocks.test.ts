@@ -40,8 +40,12 @@ const DONE_HERE = [
 const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'js webhook check': 'test/alert/docs.test.ts',
   'json event check': 'test/docs/events.test.ts',
+  'json mcp check': 'test/flow/mcp.slow.test.ts',
   'yaml look check': 'test/deliver/report-look.slow.test.ts',
   'python run': 'test/docs/python.external.test.ts',
+  'python page run': 'test/docs/python-page.external.test.ts',
+  'python s3 page run': 'test/docs/remote.external.test.ts',
+  'sql ducklake recipe run': 'test/docs/python-page.external.test.ts',
   'python catalog run': 'test/catalog/attach.external.test.ts',
   'python spark catalog run': 'test/catalog/attach.external.test.ts',
   'sql catalog run': 'test/catalog/attach.external.test.ts',
@@ -52,8 +56,8 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'sql duckdb s3 run': 'test/docs/remote.external.test.ts',
   'sql recipe run': 'test/docs/recipes.slow.test.ts',
   'sql duckdb recipe run': 'test/docs/recipes.slow.test.ts',
-  'sql duckdb recipe setup': 'test/docs/recipes.slow.test.ts',
   'sh recipe run': 'test/docs/recipes.slow.test.ts',
+  'sh request run': 'test/service/contract.test.ts',
   'sh tutorial serve': 'test/docs/tutorial.slow.test.ts',
   'sh tutorial run': 'test/docs/tutorial.slow.test.ts',
 };

@@ -13,7 +13,11 @@ For everyone who uses the command line: every command with its options, generate
 A JOB is the path of a job file, or its name in the \`jobs\` folder; [JOB] is all of them by default. Logs go to stderr. In the clone type \`npx flowdrop\`; after \`npm link\`, and in the image, \`flowdrop\` ([systemd, Compose, Kubernetes](operations.md#how-to-run-these-commands)). For completion without \`npm link\`, first define \`flowdrop() { npx flowdrop "$@"; }\` in bash or zsh.`;
 
 /** Commands whose options another page explains, with their defaults. */
-const ELSEWHERE: Readonly<Record<string, string>> = { query: 'query.md#options', serve: 'service.md#options' };
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  query: 'query.md#options',
+  mcp: 'mcp.md#options',
+  serve: 'service.md#options',
+};
 
 /** What the first lines of the page say of JOB. */
 const JOB = /^job file, or its name in the jobs folder(; default: all)?$/;

@@ -39,16 +39,20 @@ export function buildDataPage(): string {
     `${readByHand('Option chain')}\n\n${listSnapshot('chain')}`,
     `${readByHand('Market structure')}\n\n${listSnapshot('market-structure')}`,
     // `recipes.slow.test.ts` compares its columns with those of a file.
-    readByHand('Summary'),
-    readByHand('What the API document does not say, and how to check it'),
+    readWhole('Summary'),
+    readWhole('What the API document does not say, and how to check it'),
   ];
   return `${parts.join('\n\n')}\n`;
 }
 
 /** A section of the page as it is, without the list of its end, which is made here. */
 function readByHand(heading: string): string {
-  const [text = ''] = readSection(PAGE, heading).split('\n- ');
-  return `## ${heading}\n${text.trimEnd()}`;
+  const text = readWhole(heading);
+  return text.slice(0, text.lastIndexOf('\n\n- '));
+}
+
+function readWhole(heading: string): string {
+  return `## ${heading}\n${readSection(PAGE, heading).trimEnd()}`;
 }
 
 function listTrades(): string {

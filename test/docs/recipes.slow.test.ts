@@ -16,7 +16,7 @@ import { createDropFolder, writeDrop } from '../report/drop-file.ts';
 import { createRandomDay } from '../report/random-day.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService } from '../support/flowdrop.ts';
-import { listBlocks, listCodes, listRows, readSection } from '../support/pages.ts';
+import { listBlocks, listCodes, readSection } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
@@ -25,7 +25,7 @@ const python = findPython();
 const blocks = ['docs/recipes.md', 'docs/data.md'].flatMap(listBlocks);
 const textsOf = (info: string) => blocks.filter((block) => block.info === info).map(({ text }) => text);
 const sqlPrefix = readFileSync(join(REPO, 'docs/examples/counted.sql'), 'utf8').replace(/^--.*\n/, '');
-const [views = ''] = textsOf('sql duckdb recipe setup');
+const views = readFileSync(join(REPO, 'docs/examples/views.sql'), 'utf8');
 /** Cells of the file by their titles, which are those of the recipes. */
 const cells = new Map(
   readFileSync(join(REPO, 'docs/examples/recipes.py'), 'utf8')
@@ -55,7 +55,7 @@ const recipes: readonly Recipe[] = [...new Set(blocks.map(({ heading }) => headi
     .filter(({ info }) => info === 'sql recipe run' || info === 'sql duckdb recipe run')
     .map(({ info, text }, at) => {
       const title = at === 0 ? heading : `${heading} (${at + 1})`;
-      const sql = /\bcounted\b/.test(text) ? `${sqlPrefix}${text}` : text;
+      const sql = /\b(counted|spots)\b/.test(text) ? `${sqlPrefix}${text}` : text;
       return { title, sql, isDuckDbOnly: info === 'sql duckdb recipe run', python: cells.get(title) };
     });
 });
@@ -300,8 +300,11 @@ describe('the data dictionary', () => {
     const rows = await queryDuckDb(`DESCRIBE SELECT * FROM read_parquet('${summary}', hive_partitioning = false)`);
     const types: Readonly<Record<string, string>> = { VARCHAR: 'string', BIGINT: 'int64', DOUBLE: 'double' };
     expect(rows.map((row) => [row['column_name'], types[String(row['column_type'])]])).toEqual(
-      listRows(readSection('docs/data.md', 'Summary')).flatMap(([names = '', type = '']) =>
-        listCodes(names).map((name) => [name, listCodes(type)[0]?.replace('?', '')]),
+      // Names, then their type.
+      [...readSection('docs/data.md', 'Summary').matchAll(/^- ([^:]*):/gm)].flatMap(([, head = '']) =>
+        [...head.matchAll(/((?:`\w+`(?:, )?)+) `(\w+)\??`/g)].flatMap(([, names = '', type]) =>
+          listCodes(names).map((name) => [name, type]),
+        ),
       ),
     );
   });

@@ -50,6 +50,12 @@ describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => 
     expect(countInDuckDb(sql)).toBeGreaterThan(SYMBOLS);
   });
 
+  it.skipIf(dataFrames.isMissing).each(findSnippets('python s3 page run'))('of %s runs in Python', (_, text) => {
+    expect(text).toContain(PAGE_FOLDER);
+    const input = text.replaceAll(PAGE_FOLDER, `${server?.bucket}/${prefix}`);
+    expect(runDataFrames(input)).toBe(`${SESSION_ROWS} ${2 * SESSION_ROWS}\n`);
+  });
+
   it.each(findSnippets('sql clickhouse s3 run'))('of %s runs in ClickHouse', async (_, text) => {
     expect(text).toContain(PAGE_ADDRESS);
     const sql = text.replaceAll(PAGE_ADDRESS, `${server?.endpoint}/${server?.bucket}/${prefix}`);
@@ -62,24 +68,22 @@ describe.skipIf(server === undefined)('a snippet that reads drops in S3', () => 
       const env = server && s3Environment(server);
       const snippets = await readSnippets([], 'nightly-trades', { cwd, ...(env && { env }) });
       const { pandas, Polars, DuckDB = '', ClickHouse = '' } = snippets;
-      // The names of the AWS SDK, which pyarrow and Polars know; that of one service only is not among them.
-      const aws = { ...env, AWS_ENDPOINT_URL: server?.endpoint, AWS_ALLOW_HTTP: 'true' };
-      for (const input of [pandas, Polars]) {
-        const run = spawnSync(dataFrames.path, ['-'], {
-          cwd,
-          input,
-          encoding: 'utf8',
-          env: { ...process.env, ...aws },
-        });
-        expect(run.status, run.stderr).toBe(0);
-        expect(run.stdout, input).toContain(`${SESSION_ROWS}`);
-      }
+      for (const input of [pandas, Polars]) expect(runDataFrames(input ?? ''), input).toContain(`${SESSION_ROWS}`);
       expect(DuckDB).toContain(`'s3://${server?.bucket}/${prefix}/`);
       expect(countInDuckDb(`LOAD httpfs; ${withOwnSecret(DuckDB)}`)).toBe(10);
       expect(ClickHouse).toContain(`'s3://${server?.bucket}/${prefix}/`);
       expect(await countInClickHouse(ClickHouse.replace('s3://', `${server?.endpoint}/`))).toBe(10);
     },
   );
+
+  function runDataFrames(input: string): string {
+    // The names of the AWS SDK, which pyarrow and Polars know; that of one service only is not among them.
+    const aws = { ...(server && s3Environment(server)), AWS_ENDPOINT_URL: server?.endpoint, AWS_ALLOW_HTTP: 'true' };
+    const env = { ...process.env, ...aws };
+    const run = spawnSync(dataFrames.path, ['-'], { cwd, input, encoding: 'utf8', env });
+    expect(run.status, run.stderr).toBe(0);
+    return run.stdout;
+  }
 
   function withOwnSecret(sql: string): string {
     const secret = `KEY_ID ${PAGE_KEY}SECRET '...', ${PAGE_REGION}`;

@@ -69,7 +69,7 @@ describe('a baseline', () => {
         .map(async (name) => await PostalMime.parse(await readFile(join(outbox, name)))),
     );
     const report = mails.find(({ to }) => to?.some(({ address }) => address === 'desk@example.com'));
-    expect(report?.text).toContain(`It is unlike other days: ${says}.`);
+    expect(report?.text).toContain(`Complete at the source, but unlike other days: ${says}.`);
     const alert = mails.find(({ to }) => to?.some(({ address }) => address === 'ops@example.com'));
     expect(alert?.text).toContain('2026-11-19 is sealed, but a check failed');
 

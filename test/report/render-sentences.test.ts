@@ -105,6 +105,13 @@ describe('the causes', () => {
     });
   });
 
+  it('of both sides are named once where they are the same', () => {
+    const { bearish } = drivers;
+    expect(sayDrivers(day({ drivers: { ...drivers, bullish: bearish && { ...bearish, bullish: 69e6 } } }))?.text).toBe(
+      'SPX puts expiring Jan 15 were 40% of bearish premium and 23% of bullish.',
+    );
+  });
+
   it('say that most of one is a single record', () => {
     const one = { symbol: 'SPX', contract: 'SPX 2027-01-15 5900 P', sentiment: 'BEARISH', premium: 80e6 };
     const say = (changes: Partial<typeof one> & { multiLeg?: boolean }) =>

@@ -51,6 +51,12 @@ describe('a day by half hours', () => {
     expect(say(slot('09:30', 2e8, 0.4, 0.4), slot('15:30', 1e8, 0.1, 0.7))).toContain('15:30, bearish by $60.0M.');
   });
 
+  it('does not count half hours of which no direction is known', () => {
+    expect(say(slot('09:30', 2e8, 0, 0), slot('15:30', 1e8, 0, 0))).toBe(
+      'Busiest half hour: 09:30 with $200M, 67% of the day.',
+    );
+  });
+
   it.each([
     ['the busiest itself', [slot('09:30', 2e8, 0.7, 0.1), slot('15:30', 1e8, 0.4, 0.4)]],
     ['noise', [slot('09:30', 2e8, 0.4, 0.4), slot('15:30', 1e8, 0.401, 0.4)]],
@@ -145,15 +151,9 @@ describe('a text', () => {
 
   it('of small and large numbers is short', () => {
     expect([950, 9_999, 61_204, 6_526_316].map(formatShortCount)).toEqual(['950', '9,999', '61.2K', '6.53M']);
-    expect([991_999, 99.4, 0.1, 0.0994, -0.034, -0.0001, Number.NaN].map(formatSignedPercent)).toEqual([
-      '992K ×',
-      '100 ×',
-      '+10%',
-      '+9.9%',
-      '−3.4%',
-      '0%',
-      'n/a',
-    ]);
+    expect(
+      [991_999, 99.4, 0.1, 0.0994, -0.034, -0.9951, -0.99999, -1, -0.0001, Number.NaN].map(formatSignedPercent),
+    ).toEqual(['992K ×', '100 ×', '+10%', '+9.9%', '−3.4%', '−99.5%', '−99.9%', '−100%', '0%', 'n/a']);
     expect([600, 182.5, 4734.48, 1000].map(formatStrike)).toEqual(['600', '182.5', '4,734.48', '1,000']);
     expect(formatShortDay('2026-11-18')).toBe('Nov 18');
     expect(['2026-12-31', '2026-06-01', '2027-12-17'].map((day) => formatNearDay(day, '2027-01-04'))).toEqual([

@@ -40,7 +40,9 @@ function createDay(date: string, seed: number, busy = 1, change: Changes = (_, s
     const slots = Math.ceil((end - START) / 1800);
     const halfHours = Array.from({ length: 14 }, (_, index) => (index < slots ? Math.round(trades / slots) : 0));
     const lastTrade = trades > 200 ? end - Math.floor(random() * 60) : START + Math.floor(random() * (end - START));
-    const shape = { trades, premium: trades * 3_000 * vary(), expirations: 20, lastTrade, halfHours };
+    const premium = trades * 3_000 * vary();
+    const rights = { calls: 0.6 * premium, puts: 0.4 * premium };
+    const shape = { trades, premium, ...rights, expirations: 20, lastTrade, halfHours };
     const changed = change(symbol, shape);
     if (changed && changed.trades > 0) symbols.set(symbol, changed);
   }
@@ -49,6 +51,7 @@ function createDay(date: string, seed: number, busy = 1, change: Changes = (_, s
   const rows = sum(({ trades }) => trades);
   symbols.set('', {
     ...{ trades: rows, premium: sum(({ premium }) => premium ?? 0), expirations: 60 },
+    ...{ calls: sum(({ calls }) => calls ?? 0), puts: sum(({ puts }) => puts ?? 0) },
     lastTrade: Math.max(...all.map(({ lastTrade }) => lastTrade)),
     halfHours: Array.from({ length: 14 }, (_, index) => sum(({ halfHours }) => halfHours[index] ?? 0)),
   });
@@ -120,23 +123,34 @@ describe('a fault of the source', () => {
       lastTrade: Math.min(end, shape.lastTrade),
       halfHours: shape.halfHours.map((trades, index) => (index + 19 < 28 ? trades : 0)),
     }));
-    expect(saying(day)).toEqual(['The last trade of the day is at 14:00, 135 minutes before the close']);
+    expect(saying(day)).toEqual(['the last trade of the day is at 14:00, 135 minutes before the close']);
   });
 
   it('is a gap of an hour, in one symbol or in all', () => {
     const silence = (shape: SymbolShape) => ({
       halfHours: shape.halfHours.map((trades, index) => (index === 4 || index === 5 ? 0 : trades)),
     });
-    expect(saying(change('TSLA', silence))).toEqual(['TSLA has no trades in the half hours from 11:30, 12:00']);
+    expect(saying(change('TSLA', silence))).toEqual(['TSLA has no trades from 11:30 to 12:30']);
     const all = createDay(DATE, 9, 1, (_, shape) => ({ ...shape, ...silence(shape) }));
-    expect(saying(all)).toEqual(['No symbol trades in the half hours from 11:30, 12:00']);
+    expect(saying(all)).toEqual(['no symbol trades from 11:30 to 12:30']);
   });
 
   it('is a day with a third of the trades', () => {
     const [first, second, ...rest] = saying(createDay(DATE, 9, 0.33));
-    expect(first).toMatch(/^The day has [\d,]+ trades, usually [\d,]+$/);
-    expect(second).toMatch(/^The day's premium is \$[\d.]+[MB], usually \$/);
+    expect(first).toMatch(/^the day has [\d,]+ trades, usually [\d,]+$/);
+    expect(second).toMatch(/^the day's premium is \$[\d.]+[MB], usually \$/);
     expect(rest).toEqual([]);
+  });
+
+  it('is two gaps, and a day without a put or without a call', () => {
+    const apart = (shape: SymbolShape) => ({
+      halfHours: shape.halfHours.map((trades, index) => (index === 4 || index === 7 ? 0 : trades)),
+    });
+    expect(saying(change('TSLA', apart))).toEqual(['TSLA has no trades in the half hours from 11:30, 13:00']);
+    const without = (right: 'calls' | 'puts') =>
+      saying(createDay(DATE, 9, 1, (_, shape) => ({ ...shape, [right]: 0 })));
+    expect(without('puts')).toEqual([expect.stringMatching(/^no put has traded, usually for \$[\d.]+[MB]$/)]);
+    expect(without('calls')).toEqual([expect.stringMatching(/^no call has traded, usually for \$[\d.]+[MB]$/)]);
   });
 
   it('is a symbol without most of its premium, and no symbol with a block trade', () => {
@@ -156,7 +170,7 @@ describe('a fault of the source', () => {
   it('is a thin symbol of no session before only when there are many', () => {
     const add = (count: number): DayShape => {
       const day = createDay(DATE, 9);
-      const shape = { trades: 4, premium: 100, expirations: 1, lastTrade: 40_000, halfHours: [] };
+      const shape = { trades: 4, premium: 100, calls: 100, puts: 0, expirations: 1, lastTrade: 40_000, halfHours: [] };
       const more = Array.from({ length: count }, (_, index) => [`N${index}`, shape] as const);
       return { ...day, symbols: new Map([...day.symbols, ...more]) };
     };
@@ -176,7 +190,7 @@ describe('a fault of the source', () => {
     const all = day.symbols.get('');
     if (all === undefined) throw new TypeError('no row of all symbols');
     expect(saying({ ...day, symbols: new Map([...day.symbols, ['', { ...all, expirations: 4 }]]) })).toEqual([
-      'The trades have 4 expiration dates, usually 60',
+      'the trades have 4 expiration dates, usually 60',
     ]);
   });
 });

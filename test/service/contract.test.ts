@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { gatherCrowd } from '../support/crowd.ts';
+import { findSnippets } from '../support/pages.ts';
 import { EVENING, KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
 const ROWS = 20_000;
@@ -101,6 +102,15 @@ describe('separate entry point', () => {
     expect((await service.send(PORTAL_PATH, postJson({ api_key: KEY, sql: 'SELECT 1' }))).status).toBe(404);
     expect((await service.sendPortal(HISTORICAL_PATH, postJson({ api_key: KEY, sql: 'SELECT 1' }))).status).toBe(404);
   });
+});
+
+test('the `sh request run` of docs/service.md is answered', async () => {
+  const [[, text] = ['', '']] = findSnippets('sh request run');
+  const [, path = '', body = ''] =
+    /:8100(\S+) [^']*'Content-Type: application\/json'[^']*--data '([^']+)'/.exec(text) ?? [];
+  const reply = await service.send(path, postJson({ ...(JSON.parse(body) as object), api_key: KEY }));
+  expect(reply.body.data).toHaveLength(5);
+  expect(reply.body.data[0]).toEqual({ symbol: expect.any(String), premium: expect.any(Number) });
 });
 
 describe('operation', () => {

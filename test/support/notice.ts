@@ -26,7 +26,7 @@ const MODULES = 'node_modules/';
 
 /** All packages of the lockfile, those of other platforms included. */
 export function readLock(): readonly LockedPackage[] {
-  const { packages } = JSON.parse(readFileSync(join(REPO, 'package-lock.json'), 'utf8')) as {
+  const { packages } = JSON.parse(readFileSync(join(REPO, 'npm-shrinkwrap.json'), 'utf8')) as {
     packages: Readonly<Record<string, LockEntry>>;
   };
   return Object.entries(packages)
@@ -92,7 +92,7 @@ export function buildNotice(): string {
     'Licensed under the Apache License 2.0, see LICENSE.',
     '',
     'An installation without development dependencies holds the packages below. Each has its licence in its own folder of',
-    'node_modules. This file is made from package-lock.json: `npx vitest run test/notice.test.ts -u` writes it again.',
+    'node_modules. This file is made from npm-shrinkwrap.json: `npx vitest run test/notice.test.ts -u` writes it again.',
     '',
     ...asked.flatMap(([license, names]) => [
       heading(license),

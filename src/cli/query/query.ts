@@ -4,84 +4,39 @@
  * a terminal.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, open, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { type Families, KNOWN_FAMILIES } from '../../api-contract/family.ts';
-import { type ArchiveAnswer, describeWorkers, openArchive } from '../../archive/archive.ts';
+import type { ArchiveAnswer } from '../../archive/archive.ts';
 import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
-import { previousSessions } from '../../calendar/session.ts';
 import { hasErrorCode, publishFile } from '../../core/atomic-file.ts';
-import { describeError, Fault } from '../../core/errors.ts';
-import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
-import { findNearest } from '../../core/nearest.ts';
+import { describeError, type Fault } from '../../core/errors.ts';
 import { countOf, formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
-import { listJobFiles, readJob } from '../../job/job-folder.ts';
-import { listDatasets } from '../../ledger/ledger.ts';
-import { computeLookback } from '../../plan/dates.ts';
-import type { Store } from '../../store/store.ts';
-import { assertDirectory, type Call, type Cli, pipeOut, usage, workerCommand } from '../context.ts';
+import { type Call, type Cli, pipeOut, usage } from '../context.ts';
 import { escapeText, formatTable, measureWidth, type TableColumn } from '../terminal/text.ts';
+import { openAskedStore } from './asked-store.ts';
 import { declareTimes } from './wall-clock.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
 export async function query(cli: Cli, { argument, options }: Call<'query'>) {
-  const { terminal, openers, signal, self } = cli;
-  const { apiTypes, engine } = options;
+  const { terminal, openers, signal } = cli;
   const output = await chooseOutput(cli, options);
   const sql = argument === '-' ? await text(terminal.stdin) : argument;
   if (sql.trim() === '') throw usage('the SQL is empty', 'Give one SELECT, or - and the SQL on stdin.', 'SQL_MISSING');
-  const place = await findDataset(cli, options);
   const startedMs = openers.clock.now();
-  const server = await openers.openQueryServer(engine);
-  const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
-  const path = output.file?.temporary ?? join(folder, 'answer');
-  // The engine's process starts while the store is opened and listed.
-  const workers = openers.openWorkers({ ...describeWorkers(folder), command: workerCommand(self) });
-  workers.catch(() => {}); // The query reports it, unless something else failed before.
+  const asked = await openAskedStore(cli, options);
+  const path = output.file?.temporary ?? join(asked.folder, 'answer');
   try {
-    const store = await openers.openStore(place.to);
-    try {
-      const calendar = await openers.readCalendar();
-      const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
-      const archive = await openArchive({
-        store,
-        readAccess: () => openers.readAccess(place.to),
-        datasets: await listReadable(store, place),
-        trades: place.trades,
-        types: apiTypes ? 'api' : 'typed',
-        // The API has no such column.
-        families: apiTypes ? undefined : place.families,
-        calendar,
-        folder,
-        server,
-      });
-      const answer = await archive.query(await workers, {
-        sql,
-        format: output.format,
-        path,
-        lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
-        maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
-        signal,
-      });
-      await declareTimes(output.format, path, answer.columns, signal);
-      terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
-      await deliver(cli, output, path, answer);
-      return undefined;
-    } finally {
-      await store.close();
-    }
+    const answer = await asked.query({ sql, format: output.format, path, signal });
+    await declareTimes(output.format, path, answer.columns, signal);
+    terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
+    await deliver(cli, output, path, answer);
+    return undefined;
   } finally {
-    await workers.then(
-      (pool) => pool.close(),
-      () => {},
-    );
+    await asked.close();
     await rm(path, { force: true });
-    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-    await server?.engine.close();
   }
 }
 
@@ -233,66 +188,4 @@ function formatVertical(columns: readonly TableColumn[], rows: readonly (readonl
 /** One line, without characters that act on a terminal. */
 function formatCell(value: unknown): string {
   return escapeText(typeof value === 'string' ? value : value === null ? '' : JSON.stringify(value));
-}
-
-interface DatasetPlace {
-  /** `s3://...` or a directory, as in a job file. */
-  readonly to: string;
-  /** The dataset of the API's tables; `undefined`: the only one of single trades. */
-  readonly trades: string | undefined;
-  /** Datasets of jobs that drop there; some may have nothing sealed yet. */
-  readonly datasets: readonly string[];
-  readonly families: Families;
-}
-
-/** @throws Fault `USAGE`, `STORE_UNCLEAR`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
-async function findDataset({ cwd, globals }: Cli, { job, fromStore, dataset }: Call<'query'>['options']) {
-  if (fromStore === undefined && dataset !== undefined)
-    throw usage('--dataset chooses a dataset of --from-store LOCATION, which is missing', 'flowdrop query --help');
-  const named = { to: fromStore ?? '', trades: dataset, datasets: [], families: KNOWN_FAMILIES };
-  const place: DatasetPlace = fromStore === undefined ? await readPlace(job, globals.jobs) : named;
-  await assertDirectory(cwd, place.to, 'Run the job first, or name the store with --from-store LOCATION.');
-  return place;
-}
-
-/** All datasets of the store that can be read. @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY` */
-export async function listReadable(store: Store, { trades, datasets }: Omit<DatasetPlace, 'families'>) {
-  const all = [...new Set([...(await listDatasets(store)), ...datasets])].sort();
-  if (all.length === 0) {
-    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}`, {
-      hint: 'Run a job first, or check the location; `flowdrop status` shows what is sealed.',
-    });
-  }
-  if (trades === undefined || all.includes(trades)) return all;
-  const nearest = findNearest(trades, all);
-  throw usage(
-    `${store.url} has no dataset ${JSON.stringify(trades)}; it has ${all.join(', ')}`,
-    nearest === undefined ? 'Name one of these with --dataset.' : `Did you mean --dataset ${nearest}?`,
-    'DATASET_UNKNOWN',
-  );
-}
-
-/** The store that all jobs share, or all jobs of single trades. @throws Fault `STORE_UNCLEAR` (usage) */
-async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
-  const files = reference === undefined ? await listJobFiles(folder) : [reference];
-  const jobs = await Promise.all(files.map((file) => readJob(file, folder)));
-  const ofTrades = jobs.filter(({ source: { kind } }) => kind === 'rows' || kind === 'table');
-  const stores = [jobs, ofTrades].map((some) => [...new Set(some.map(({ drop }) => drop.to))]);
-  const [to] = stores.find(({ length }) => length === 1) ?? [];
-  if (to === undefined) {
-    const choices = jobs.map(({ name, drop }) => `--job ${name} (${drop.to}/${drop.dataset})`).join(', ');
-    throw usage(
-      jobs.length === 0 ? `${folder} has no job` : `the jobs of ${folder} write to ${stores[0]?.length} stores`,
-      choices ? `Choose one: ${choices}.` : 'Name a store: --from-store LOCATION.',
-      'STORE_UNCLEAR',
-    );
-  }
-  const there = jobs.filter(({ drop }) => drop.to === to);
-  const [trades, ...others] = new Set(ofTrades.flatMap(({ drop }) => (drop.to === to ? drop.dataset : [])));
-  return {
-    to,
-    trades: others.length === 0 ? trades : undefined,
-    datasets: there.map(({ drop }) => drop.dataset),
-    families: Object.assign({}, ...there.map(({ families }) => families)) as Families,
-  };
 }

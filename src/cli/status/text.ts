@@ -40,7 +40,7 @@ export function describeStatus(view: StatusView): string {
     ...describeRunning(view),
     staged !== null &&
       `${staged.date} is staged to ${staged.through.slice(0, 5)} (exchange time), ${countOf(staged.rows, 'row')}`,
-    last === null ? 'last run never' : describeEnd('last run', last, view),
+    last === null ? describeNever(view) : describeEnd('last run', last, view),
     last !== null && last.outcome !== 'done' && `last success ${ago(document.last_success, nowMs) ?? 'none on record'}`,
     backfill !== null && describeEnd('last backfill', backfill, view),
     describeNext(view),
@@ -53,6 +53,12 @@ export function describeStatus(view: StatusView): string {
     ...describeDates(view),
   ];
   return `${lines.filter((line) => line !== false).join('\n')}\n`;
+}
+
+/** Without a run on record, what is sealed came from somewhere else: the demo, another machine, a container. */
+function describeNever({ document: { dates, last_backfill: backfill } }: StatusView): string {
+  if (backfill !== null || dates.every(({ rows }) => rows === null)) return 'last run never';
+  return "no run on record here: what is sealed was made with another FLOWDROP_STATE_DIR (the demo's is out/state)";
 }
 
 /** A schedule alone runs nothing: without somebody who does, it is said what to type. */

@@ -13,6 +13,9 @@ import type { DaemonView } from '../daemon.ts';
 import { parseInstant } from '../shapes.ts';
 import { describeFacts, type JobFacts, OUTCOMES } from './describe-job.ts';
 
+/** Of a job's name. Not `job`: Prometheus gives each series the name of its scrape job under that. */
+const LABEL = 'job_name';
+
 /** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
 
@@ -111,18 +114,18 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
     return { name, help, labelNames, registers: [registry] };
   };
   const counters = Object.entries(RUN_COUNTERS).map(([name, [help, read]]) => {
-    return { counter: new Counter(describe(name, help, 'job')), read };
+    return { counter: new Counter(describe(name, help, LABEL)), read };
   });
   const gauges = Object.entries(JOB_GAUGES).map(([name, [help, read]]) => {
-    return { gauge: new Gauge(describe(name, help, 'job')), read };
+    return { gauge: new Gauge(describe(name, help, LABEL)), read };
   });
-  const runs = new Counter(describe('flowdrop_runs_total', 'Runs that have ended, by outcome.', 'job', 'outcome'));
+  const runs = new Counter(describe('flowdrop_runs_total', 'Runs that have ended, by outcome.', LABEL, 'outcome'));
   const seconds = new Histogram({
-    ...describe('flowdrop_run_duration_seconds', 'How long runs took, whatever their outcome.', 'job'),
+    ...describe('flowdrop_run_duration_seconds', 'How long runs took, whatever their outcome.', LABEL),
     buckets: RUN_SECONDS_BUCKETS,
   });
   const dates = new Gauge(
-    describe('flowdrop_dates', 'Dates by condition. Absent until the status is read.', 'job', 'condition'),
+    describe('flowdrop_dates', 'Dates by condition. Absent until the status is read.', LABEL, 'condition'),
   );
   const build = new Gauge(describe('flowdrop_build_info', 'Always 1; the version is the label.', 'version'));
   const jobsGauge = new Gauge(describe('flowdrop_jobs', 'Jobs with a schedule.'));
@@ -130,7 +133,7 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
     describe(
       'flowdrop_since_success_session_seconds',
       'Time since the last success, or since the daemon was started, counting session days only. Absent without a schedule.',
-      'job',
+      LABEL,
     ),
   );
   /** Jobs that have series. */
@@ -149,9 +152,9 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
   function count(run: RunRecord): void {
     const { job } = run;
     begin(job);
-    runs.inc({ job, outcome: run.outcome ?? 'died' });
-    seconds.observe({ job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
-    for (const { counter, read } of counters) counter.inc({ job }, Math.max(0, read(run)));
+    runs.inc({ [LABEL]: job, outcome: run.outcome ?? 'died' });
+    seconds.observe({ [LABEL]: job }, Math.max(0, Date.parse(endOf(run)) - Date.parse(run.started_at)) / 1000);
+    for (const { counter, read } of counters) counter.inc({ [LABEL]: job }, Math.max(0, read(run)));
   }
 
   /** The text exposition format; send it with `contentType`. */
@@ -169,11 +172,11 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
       const { name: job, schedule, last_success: success, date_counts: found } = document;
       for (const { gauge, read } of gauges) {
         const value = read(document, nowMs);
-        if (value !== undefined && Number.isFinite(value)) gauge.set({ job }, value);
+        if (value !== undefined && Number.isFinite(value)) gauge.set({ [LABEL]: job }, value);
       }
       const sinceMs = parseInstant(success) ?? startedAtMs;
-      if (schedule) quiet.set({ job }, measureSessionTimeMs(sinceMs, nowMs, calendar) / 1000);
-      for (const condition of found ? CONDITIONS : []) dates.set({ job, condition }, found?.[condition] ?? 0);
+      if (schedule) quiet.set({ [LABEL]: job }, measureSessionTimeMs(sinceMs, nowMs, calendar) / 1000);
+      for (const condition of found ? CONDITIONS : []) dates.set({ [LABEL]: job, condition }, found?.[condition] ?? 0);
     }
     return await registry.metrics();
   }
@@ -181,16 +184,16 @@ export function createMetrics(calendar: CalendarOverride, stateDir: string) {
   function begin(job: string): void {
     if (known.has(job)) return;
     known.add(job);
-    for (const { counter } of counters) counter.inc({ job }, 0);
-    for (const outcome of Object.keys(OUTCOMES)) runs.inc({ job, outcome }, 0);
-    seconds.zero({ job });
+    for (const { counter } of counters) counter.inc({ [LABEL]: job }, 0);
+    for (const outcome of Object.keys(OUTCOMES)) runs.inc({ [LABEL]: job, outcome }, 0);
+    seconds.zero({ [LABEL]: job });
   }
 
   /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
   function forget(job: string): void {
-    for (const { counter } of counters) counter.remove({ job });
-    for (const outcome of Object.keys(OUTCOMES)) runs.remove({ job, outcome });
-    seconds.remove({ job });
+    for (const { counter } of counters) counter.remove({ [LABEL]: job });
+    for (const outcome of Object.keys(OUTCOMES)) runs.remove({ [LABEL]: job, outcome });
+    seconds.remove({ [LABEL]: job });
     known.delete(job);
   }
 }

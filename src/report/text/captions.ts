@@ -3,7 +3,14 @@
  * report prints of formulas and conventions, so that readers can recompute and dispute each number. Pure.
  */
 import { formatNearDay } from '../../core/date-text.ts';
-import { countOf, formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
+import {
+  capitalize,
+  countOf,
+  formatCount,
+  formatDecimal,
+  formatDollars,
+  formatSignedDollars,
+} from '../../core/units.ts';
 import { type Amount, clearLeanOf, leanOf, shareOf } from '../amount.ts';
 import type { LevelName } from '../changes.ts';
 import type { Exposure, RankedExposure, SymbolExposure } from '../exposure-model.ts';
@@ -39,8 +46,10 @@ export function describeSession(halfHours: readonly HalfHour[], total: Amount): 
   const share = total !== null && total > 0 ? `, ${formatPart(shareOf(busiest.total, total))} of the day` : '';
   const lead = `Busiest half hour: ${cleanLabel(busiest.start)} with ${formatDollars(busiest.total)}${share}.`;
   if (halfHours.length === 1) return lead;
+  // Without any direction it would be 0 of all.
+  const isKnown = halfHours.some(({ bullish: up, bearish: down }) => up !== 0 || down !== 0);
   const balance = `Bullish premium outweighed bearish in ${bullish} of ${halfHours.length} half hours.`;
-  return [lead, ...sayMostOneSided(halfHours, busiest), balance].join(' ');
+  return [lead, ...sayMostOneSided(halfHours, busiest), ...(isKnown ? [balance] : [])].join(' ');
 }
 
 /** The half hour with at least half of the day's difference between bullish and bearish, unless it is the busiest. */
@@ -190,10 +199,6 @@ export function listStructureNotes({ focus }: Exposure): readonly string[] {
 
 function formatLevel(level: number | null): string {
   return level === null ? NONE : formatDecimal(level);
-}
-
-function capitalize(text: string): string {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }
 
 /** Short forms: `docs/formulas.md` has each in full, with its source. */

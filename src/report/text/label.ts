@@ -119,8 +119,10 @@ export function isSameDollars(a: number, b: number): boolean {
 export function formatSignedPercent(share: Amount): string {
   if (share === null || !Number.isFinite(share)) return formatPercent(null);
   if (share >= MANY_TIMES) return `${formatShortCount(Math.round(share + 1))} ×`;
-  const digits = Math.abs(share) < 0.0995 ? 1 : 0;
-  const text = formatPercent(share, digits);
+  // Something is left: that is not −100%.
+  const isNearlyAll = share > -1 && share < -0.995;
+  const digits = Math.abs(share) < 0.0995 || isNearlyAll ? 1 : 0;
+  const text = formatPercent(isNearlyAll ? Math.max(share, -0.999) : share, digits);
   if (/^\u2212?0(\.0)?%$/.test(text)) return '0%';
   return share > 0 ? `+${text}` : text;
 }

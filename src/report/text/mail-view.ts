@@ -184,15 +184,10 @@ export function buildStamp({ drop }: FlowReport, timezone: string) {
 }
 
 function describeNotice(complete: boolean, reason: string, doubts: string) {
+  if (complete) return { title: 'Complete at the source, but unlike other days:', text: `${doubts}.` };
   const unlike = doubts === '' ? '' : `It is unlike other days: ${doubts}.`;
-  return complete
-    ? { title: 'Complete at the source, but unusual.', text: unlike }
-    : {
-        title: 'This day is not verified as complete.',
-        text: ['Rows may be missing or differ from the source’s.', reason && `${reason}.`, unlike]
-          .filter(Boolean)
-          .join(' '),
-      };
+  const said = ['Rows may be missing or differ from the source’s.', reason && `${reason}.`, unlike];
+  return { title: 'This day is not verified as complete.', text: said.filter(Boolean).join(' ') };
 }
 
 /** The correction of a flow report or a digest. */
@@ -292,10 +287,13 @@ function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
     // Empty where no contract expires this day.
     gexAfter: priced && exposure.endedContracts > 0 ? formatSignedDollars(exposure.netGexAfter) : '',
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
+    // Empty also where it is none before and after.
     zeroGammaAfter:
-      priced && exposure.endedContracts > 0 && exposure.zeroGammaAfter !== null
-        ? formatDecimal(exposure.zeroGammaAfter)
-        : '',
+      !priced || exposure.endedContracts === 0 || (exposure.zeroGamma === null && exposure.zeroGammaAfter === null)
+        ? ''
+        : exposure.zeroGammaAfter === null
+          ? 'none'
+          : formatDecimal(exposure.zeroGammaAfter),
     // `4.3 ×` its median, if that is twice its median or more, half of it or less: a smaller difference is noise.
     unusual: ratio >= FAR_RATIO || ratio <= 1 / FAR_RATIO ? formatTimes(ratio) : '',
   };

@@ -6,6 +6,7 @@
 
 import { formatNearDay } from '../../core/date-text.ts';
 import {
+  capitalize,
   countOf,
   formatCount,
   formatDecimal,
@@ -82,7 +83,7 @@ function sayBesides({ besides: { overnight, curb } }: FlowReport): readonly stri
     ...(curb.trades === 0 ? [] : [`curb ${formatDollars(curb.premium)}`]),
   ];
   const text = parts.join(', ');
-  return text === '' ? [] : [`${text.slice(0, 1).toUpperCase()}${text.slice(1)}, in no other number.`];
+  return text === '' ? [] : [`${capitalize(text)}, in no other number.`];
 }
 
 /** Which part of the market the report is of. */
@@ -165,9 +166,9 @@ export function sayDrivers({ headline, drivers, biggestTrades, symbolCount, drop
   if (first === undefined) return null;
   const whole = ({ side, driver }: (typeof sides)[number]) => sayOneTrade(driver, side, biggestTrades);
   const lead = `${nameDriver(first.driver, drop.date)} were ${formatPart(first.share)} of ${first.side} premium${whole(first)}`;
-  const rest =
-    second &&
-    `; ${nameDriver(second.driver, drop.date)} were ${formatPart(second.share)} of ${second.side}${whole(second)}`;
+  const name = second && nameDriver(second.driver, drop.date);
+  const again = name === nameDriver(first.driver, drop.date) ? ' and' : `; ${name} were`;
+  const rest = second && `${again} ${formatPart(second.share)} of ${second.side}${whole(second)}`;
   return { text: `${lead}${rest ?? ''}.`, weight: sides.reduce((sum, { dollars }) => sum + dollars, 0) / total };
 }
 

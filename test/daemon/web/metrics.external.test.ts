@@ -70,34 +70,34 @@ describe('the metrics of the daemon', () => {
     const metrics = createMetrics(NO_OVERRIDE, REPO);
     const view = makeView([makeJob('nightly')]);
     const first = await read(metrics, view);
-    expect(first('flowdrop_requests_total{job="nightly"}')).toBe(0);
-    expect(first('flowdrop_runs_total{job="nightly",outcome="failed"}')).toBe(0);
-    expect(first('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(0);
+    expect(first('flowdrop_requests_total{job_name="nightly"}')).toBe(0);
+    expect(first('flowdrop_runs_total{job_name="nightly",outcome="failed"}')).toBe(0);
+    expect(first('flowdrop_run_duration_seconds_count{job_name="nightly"}')).toBe(0);
     metrics.count(makeRun('nightly', 10));
     const none = { dates: [], requests: 0, retries: 0, rate_limited: 0, splits: 0, bytes: 0 };
     metrics.count(makeRun('nightly', 2, { outcome: 'failed', ...none }));
     const later = await read(metrics, view);
     const totals = { requests: 480, rows: 8_412_907, rate_limited: 3, splits: 11, retries: 6 };
     for (const [what, total] of Object.entries(totals))
-      expect(later(`flowdrop_${what}_total{job="nightly"}`)).toBe(total);
+      expect(later(`flowdrop_${what}_total{job_name="nightly"}`)).toBe(total);
     for (const outcome of ['done', 'failed']) {
-      expect(later(`flowdrop_runs_total{job="nightly",outcome="${outcome}"}`), outcome).toBe(1);
+      expect(later(`flowdrop_runs_total{job_name="nightly",outcome="${outcome}"}`), outcome).toBe(1);
     }
-    expect(later('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(2);
-    expect(later('flowdrop_run_duration_seconds_bucket{le="3600",job="nightly"}')).toBe(2);
+    expect(later('flowdrop_run_duration_seconds_count{job_name="nightly"}')).toBe(2);
+    expect(later('flowdrop_run_duration_seconds_bucket{le="3600",job_name="nightly"}')).toBe(2);
   });
 
   it('say when a run last ended, and recall the last success from runs and the status, whatever came later', async () => {
     const metrics = createMetrics(NO_OVERRIDE, REPO);
     const lastSuccess = async (changes: Partial<JobView>) =>
       (await read(metrics, makeView([makeJob('nightly', changes)])))(
-        'flowdrop_last_success_timestamp_seconds{job="nightly"}',
+        'flowdrop_last_success_timestamp_seconds{job_name="nightly"}',
       );
     const end = (hours: number) => (NOW - hours * HOUR_MS + 2_530_000) / 1000;
     const failed = makeRun('nightly', 2, { outcome: 'failed' });
     const runs = [failed, makeRun('nightly', 10)];
     const sample = await read(metrics, makeView([makeJob('nightly', { runs })]));
-    expect(sample('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe(end(2));
+    expect(sample('flowdrop_last_run_timestamp_seconds{job_name="nightly"}')).toBe(end(2));
     expect(await lastSuccess({ runs })).toBe(end(10));
     for (const status of [null, makeStatus('nightly', { last_success: null })])
       expect(await lastSuccess({ runs: [], status })).toBeUndefined();
@@ -112,37 +112,39 @@ describe('the metrics of the daemon', () => {
     const [gone, stays] = [makeJob('gone'), makeJob('stays')];
     for (const { name } of [gone, stays]) metrics.count(makeRun(name, 1));
     const ours = async (...jobs: readonly ReturnType<typeof makeJob>[]) =>
-      (await metrics.text(makeView(jobs), NOW)).split('\n').filter((line) => line.includes('job="gone"'));
+      (await metrics.text(makeView(jobs), NOW)).split('\n').filter((line) => line.includes('job_name="gone"'));
     expect((await ours(gone, stays)).length).toBeGreaterThan(20);
     expect(await ours(stays)).toEqual([]);
-    const name = (job: string) => `flowdrop_runs_total{job="${job}",outcome="done"}`;
+    const name = (job: string) => `flowdrop_runs_total{job_name="${job}",outcome="done"}`;
     const back = await read(metrics, makeView([gone, stays]));
     expect([back(name('gone')), back(name('stays'))]).toEqual([0, 1]);
   });
 
   it('say how it is now: gaps, expiry, the run that goes on, what is broken', async () => {
     const sample = await read(createMetrics(NO_OVERRIDE, REPO), makeBadDay());
-    expect(sample('flowdrop_gaps{job="nightly-trades"}')).toBe(4);
-    expect(sample('flowdrop_next_expiry_seconds{job="nightly-trades"}')).toBe(34.5 * 3600);
-    expect(sample('flowdrop_dates{job="nightly-trades",condition="expired"}')).toBe(1);
-    expect(sample('flowdrop_run_active{job="nightly-trades"}')).toBe(1);
-    expect(sample('flowdrop_run_pace_requests_per_second{job="nightly-trades"}')).toBeCloseTo(1150 / 1199);
-    expect(sample('flowdrop_run_waiting{job="spx-chain"}')).toBe(1);
-    expect(sample('flowdrop_job_file_fault{job="spx-chain"}')).toBe(1);
-    expect(sample('flowdrop_status_fault{job="zero-dte"}')).toBe(1);
-    expect(sample('flowdrop_events_owed{job="nightly-trades"}')).toBe(0);
-    expect(sample('flowdrop_events_owed{job="zero-dte"}')).toBeUndefined();
+    expect(sample('flowdrop_gaps{job_name="nightly-trades"}')).toBe(4);
+    expect(sample('flowdrop_next_expiry_seconds{job_name="nightly-trades"}')).toBe(34.5 * 3600);
+    expect(sample('flowdrop_dates{job_name="nightly-trades",condition="expired"}')).toBe(1);
+    expect(sample('flowdrop_run_active{job_name="nightly-trades"}')).toBe(1);
+    expect(sample('flowdrop_run_pace_requests_per_second{job_name="nightly-trades"}')).toBeCloseTo(1150 / 1199);
+    expect(sample('flowdrop_run_waiting{job_name="spx-chain"}')).toBe(1);
+    expect(sample('flowdrop_job_file_fault{job_name="spx-chain"}')).toBe(1);
+    expect(sample('flowdrop_status_fault{job_name="zero-dte"}')).toBe(1);
+    expect(sample('flowdrop_events_owed{job_name="nightly-trades"}')).toBe(0);
+    expect(sample('flowdrop_events_owed{job_name="zero-dte"}')).toBeUndefined();
     const owed_events = { count: 3, since: '2026-11-23T16:30:00.000Z', reason: null };
     const owing = makeView([makeJob('nightly', { status: makeStatus('nightly', { owed_events }) })]);
-    expect((await read(createMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job="nightly"}')).toBe(3);
-    expect(sample('flowdrop_deadline_missed{job="nightly-trades"}')).toBe(0);
+    expect((await read(createMetrics(NO_OVERRIDE, REPO), owing))('flowdrop_events_owed{job_name="nightly"}')).toBe(3);
+    expect(sample('flowdrop_deadline_missed{job_name="nightly-trades"}')).toBe(0);
     const late = { date: '2026-11-20', deadline: '2026-11-20T22:30:00.000Z', lacks: 'it is not sealed' };
     const missed = makeView([makeJob('nightly', { status: makeStatus('nightly', { late }) })]);
-    expect((await read(createMetrics(NO_OVERRIDE, REPO), missed))('flowdrop_deadline_missed{job="nightly"}')).toBe(1);
+    expect((await read(createMetrics(NO_OVERRIDE, REPO), missed))('flowdrop_deadline_missed{job_name="nightly"}')).toBe(
+      1,
+    );
     // Not known is not nothing.
-    expect(sample('flowdrop_gaps{job="zero-dte"}')).toBeUndefined();
-    expect(sample('flowdrop_next_expiry_seconds{job="spx-chain"}')).toBeUndefined();
-    expect(sample('flowdrop_next_run_timestamp_seconds{job="zero-dte"}')).toBe((NOW + 9 * 60_000) / 1000);
+    expect(sample('flowdrop_gaps{job_name="zero-dte"}')).toBeUndefined();
+    expect(sample('flowdrop_next_expiry_seconds{job_name="spx-chain"}')).toBeUndefined();
+    expect(sample('flowdrop_next_run_timestamp_seconds{job_name="zero-dte"}')).toBe((NOW + 9 * 60_000) / 1000);
     expect(sample('process_resident_memory_bytes')).toBeGreaterThan(1_000_000);
   });
 
@@ -152,7 +154,7 @@ describe('the metrics of the daemon', () => {
     const status = makeStatus('nightly', { dates: [...dates] });
     const gaps = async (runs: readonly ReturnType<typeof makeRun>[], nowMs = at) =>
       (await read(createMetrics(NO_OVERRIDE, REPO), makeView([makeJob('nightly', { status, runs })]), nowMs))(
-        'flowdrop_gaps{job="nightly"}',
+        'flowdrop_gaps{job_name="nightly"}',
       );
     expect(await gaps([])).toBe(0);
     expect(await gaps([makeRun('nightly', 0, { started_at: new Date(at - 20 * HOUR_MS).toISOString() })])).toBe(0);
@@ -177,9 +179,9 @@ describe('the metrics of the daemon', () => {
     const text = await createMetrics(NO_OVERRIDE, REPO).text(makeHostileDay(), NOW);
     const ours = text.split('\n').filter((line) => line.startsWith('flowdrop_'));
     const names = new Set(ours.flatMap((line) => [...line.matchAll(/[{,]([a-z_]+)="/g)].map(([, name]) => name)));
-    expect([...names].sort()).toEqual(['condition', 'job', 'le', 'outcome', 'version']);
+    expect([...names].sort()).toEqual(['condition', 'job_name', 'le', 'outcome', 'version']);
     const hostile = ours.filter((line) => line.includes('<script>'));
-    for (const line of hostile) expect(line).toMatch(/^flowdrop_\w+\{(?:le="[^"]*",)?(?:job|version)="/);
+    for (const line of hostile) expect(line).toMatch(/^flowdrop_\w+\{(?:le="[^"]*",)?(?:job_name|version)="/);
     expect(text).toContain(HOSTILE.replaceAll('"', '\\"'));
   });
 });
