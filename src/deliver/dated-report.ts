@@ -4,7 +4,7 @@
  * and one copy in the store, which is there before the first of them is mailed.
  */
 
-import { reportPath } from '../core/report-page.ts';
+import { linkReport, reportPath } from '../core/report-page.ts';
 import { identifyReport, type Job, type JobReport, type ReportRecipient } from '../job/job.ts';
 import { dropKeyOf } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
@@ -43,7 +43,10 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   const { date, revision } = manifest;
   const place: ReportPlace = { job: job.name, date, report: identifyReport(report), revision };
   const made = new Map<string, Promise<readonly DigestPart[]>>();
+  const { store } = run.ledger;
   let files: ReturnType<typeof fetchParts> | undefined;
+  /** Address of the status page. */
+  const status = run.publicUrl && `${run.publicUrl}/`;
   return { job, report, manifest, late, place, parts: readParts, prepare, edition: makeEdition, mail: buildMail };
 
   /** Its parts for this reader's watchlist. @throws Fault, EngineFault */
@@ -83,7 +86,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       if (!editions.has(variant)) {
         // Before the mail: everything that a reader receives must also be in the store.
         const eml = await buildEml(buildMail(edition, to));
-        await archiveReport(run.ledger.store, place, variant, { ...edition, eml });
+        await archiveReport(store, place, variant, { ...edition, eml }, status);
         editions.set(variant, edition);
       }
       outgoing.push({ to, messageId: messageIdOf(to), build: () => buildMail(edition, to) });
@@ -101,7 +104,8 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
     const link = await makeLink(dropKeyOf(manifest));
     // Every correction is late, so it is not marked as late.
     const options = { templatesDir, look, timezone, correction, late: late && correction === null, link };
-    const page = await renderFullReport(parts, options);
+    // Sent to a reader, it leads to no other page: the status page has those of the usual edition.
+    const page = linkReport(await renderFullReport(parts, options), place, [], String, status);
     const variant = variantOf(reader);
     // The status page shows the usual edition only.
     const isShown = publicUrl !== undefined && variant === '';
@@ -141,11 +145,11 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
     return isUsual ? '' : JSON.stringify([symbols, timezone, correction?.fromRevision ?? null]);
   }
 
-  /** The files that the job asks for. @param page the full report, where no link leads to it; a PDF replaces it */
+  /** The files that the job asks for. @param page the full report, where no link leads to it */
   async function makeFiles(parts: readonly DigestPart[], timezone: string, page: string | null) {
     const { attach, attachLimitBytes: limitBytes, look } = report;
     const own: MailAttachment[] = [];
-    if (page !== null && !attach.includes('pdf')) {
+    if (page !== null) {
       const filename = `${job.name}-${date}-full-report.html`.replace(/[^\w.-]/g, '_');
       own.push({ filename, contentType: 'text/html; charset=utf-8', bytes: Buffer.from(page) });
     }
@@ -158,7 +162,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
   /** Presigned, for as long as the job says; null: it allows none, or the store has none. */
   async function makeLink(key: string): Promise<RenderOptions['link']> {
     const { linkSeconds } = report;
-    const link = linkSeconds === null ? undefined : await run.ledger.store.link(key, linkSeconds);
+    const link = linkSeconds === null ? undefined : await store.link(key, linkSeconds);
     return link === undefined ? null : { url: link.url, expiresAt: link.expiresAt.toISOString() };
   }
 }

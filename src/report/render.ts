@@ -5,7 +5,7 @@
  */
 
 import { formatDay } from '../core/date-text.ts';
-import { SORT_SCRIPT } from '../core/report-page.ts';
+import { SORT_SCRIPT, WAYS } from '../core/report-page.ts';
 import { countOf } from '../core/units.ts';
 import type { InlineImage, MailMessage } from '../mail/message.ts';
 import { SHOWN_WIDTH } from './draw/chart.ts';
@@ -112,6 +112,7 @@ export async function renderFullReport(parts: readonly DigestPart[], options: Re
     note: await renderNote(look.note),
     colours: { light: declareColours(LIGHT), dark: declareColours(DARK) },
     script: SORT_SCRIPT,
+    ways: WAYS,
   });
 }
 
@@ -145,21 +146,23 @@ async function buildPart(part: DigestPart, options: RenderOptions) {
   };
 }
 
-/** A longer table is folded, but the key numbers. */
+/** A longer table is folded, but the key numbers; of the strikes only those of other symbols than the lead are. */
 const UNFOLDED_ROWS = 40;
 
 function buildFullView(report: FlowReport, options: ViewOptions) {
-  const { headline, exclusions, rebuildQueries } = report;
+  const { headline, exclusions, rebuildQueries, exposure } = report;
   const notes = listNotes(report);
   return {
     ...buildFlowView(report, options),
     tables: listTables(report).map((table) => {
       const { columns, rows, cells } = printTable(table);
+      const strikes = table.name === 'gex-by-strike' ? exposure.lead?.strikes : undefined;
+      const isOpen = rows.length <= UNFOLDED_ROWS || table.name === 'key-numbers';
       return {
         id: table.name,
         title: table.title,
         note: notes[table.name] ?? '',
-        isLong: rows.length > UNFOLDED_ROWS && table.name !== 'key-numbers',
+        openRows: isOpen ? rows.length : (strikes?.length ?? 0),
         columns: columns.map((column) => ({ head: column.heading ?? '', isText: isText(column) })),
         // The text of each cell, and the value that the table is sorted by: empty for an unknown one, which stands last.
         rows: rows.map((row, at) => row.map((text, place) => ({ text, value: String(cells[at]?.[place] ?? '') }))),

@@ -32,13 +32,14 @@ import { type AttachedTable, buildTable, type ColumnReader, field, KIND_OF, mayb
 import { nameBasis } from './text/label.ts';
 import { DAY_STATES, WEEK_EXPIRED_COLUMNS, WEEK_OPENED_COLUMNS, type Week, type WeekDay } from './week-model.ts';
 
-/** @param focus the symbols whose strikes and expirations are listed */
+/** @param focus the symbols whose strikes, expirations and levels are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
   const { exposure, drivers, headline } = report;
   const build = <Row>(name: string, title: string, rows: readonly Row[], columns: readonly ColumnReader<Row>[]) =>
     buildTable({ name, title, date: report.drop.date }, rows, columns);
   const moved = drivers.top.map((row) => ({ ...row, earnings: findEarnings(report, row.symbol) }));
   const [expiries, moneyness] = headline.trades === 0 ? [[], []] : [report.expiries, report.moneyness];
+  const isOfFocus = (row: { readonly symbol: string }) => focus.some(({ symbol }) => symbol === row.symbol);
   const strikes = focus.flatMap(({ symbol, strikes: own }) => own.map((row) => ({ symbol, ...row })));
   const expirations = focus.flatMap(({ symbol, expirations: own }) => own.map((row) => ({ symbol, ...row })));
   const pains = focus.flatMap(({ symbol, pains: own }) => own.map((row) => ({ symbol, ...row })));
@@ -64,11 +65,11 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
     build('left-out-trades', 'Largest trades left out', report.biggestLeftOut, LEFT_OUT_COLUMNS),
     build('contracts', 'Contracts by premium', report.topContracts, CONTRACT_COLUMNS),
     build('opened-contracts', 'Opened or closed since the session before', report.opened, OPENED_COLUMNS),
-    build('volatility', 'Implied volatility', report.volatility, VOLATILITY_COLUMNS),
+    build('volatility', 'Implied volatility', report.volatility.filter(isOfFocus), VOLATILITY_COLUMNS),
     build(
       'exposure-changes',
       'Exposure and volatility since the session before',
-      report.comparison.levels,
+      report.comparison.levels.filter(isOfFocus),
       CHANGE_COLUMNS,
     ),
     build('gex-by-symbol', 'Exposure by symbol', listExposures(exposure), EXPOSURE_COLUMNS),

@@ -98,6 +98,45 @@ describe('the full report', () => {
     }
   });
 
+  it('shows the strikes of the lead symbol open and other long tables folded, and charts without a hole beside them', async () => {
+    const { report } = pickDay('normal');
+    const { focus, lead } = report.exposure;
+    const volatility = focus.flatMap(({ symbol }) =>
+      Array.from({ length: 15 }, (_, index) => ({
+        ...{ symbol, expirationDate: `2026-12-${index + 10}`, days: index, atTheMoney: 0.16, strike: 600 },
+        ...{ skew: 0.01, expectedMove: 12.5 },
+      })),
+    );
+    const { page } = await open(
+      await renderFullReport([{ title: 'trades', report: { ...report, volatility } }], OPTIONS),
+    );
+    try {
+      const countRows = async (selector: string) => await page.locator(`${selector} tbody tr`).count();
+      const rows = focus.flatMap(({ strikes }) => strikes).length;
+      expect(await countRows('#gex-by-strike > .scroll')).toBe(lead?.strikes.length);
+      expect(await page.locator('#gex-by-strike summary').textContent()).toBe(
+        `${rows - (lead?.strikes.length ?? 0)} more rows`,
+      );
+      expect(await countRows('#gex-by-strike')).toBe(rows);
+      expect([await countRows('#volatility > .scroll'), await countRows('#volatility details')]).toEqual([0, 45]);
+      await page.setViewportSize({ width: 1280, height: 800 });
+      const boxOf = async (selector: string) => await page.locator(selector).boundingBox();
+      const [session, symbols, strikes] = await Promise.all(
+        ['#session-chart', '#symbols-chart figure', '#strikes-chart figure'].map(boxOf),
+      );
+      expect(session?.width).toBeGreaterThan(900);
+      expect(symbols?.y).toBe(strikes?.y);
+      expect(Math.abs((symbols?.height ?? 0) - (strikes?.height ?? 0))).toBeLessThan(40);
+      // A row keeps its name when it is scrolled.
+      await page.setViewportSize({ width: 390, height: 800 });
+      const name = await boxOf('#symbols tbody th >> nth=0');
+      await page.locator('#symbols .scroll').evaluate((element) => element.scrollTo(300, 0));
+      expect((await boxOf('#symbols tbody th >> nth=0'))?.x).toBe(name?.x);
+    } finally {
+      await page.close();
+    }
+  });
+
   it('sorts a table by a click on its heading, by value and not by text, unknown values last', async () => {
     const { report } = pickDay('normal');
     const { page } = await open(await renderFullReport([{ title: 'trades', report }], OPTIONS));

@@ -37,6 +37,8 @@ class CommandHost {
       stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
     });
     this.#child.stdin?.end();
+    // A character may be split between two chunks.
+    for (const stream of [this.#child.stdout, this.#child.stderr]) stream?.setEncoding('utf8');
     this.#hold(false);
   }
 

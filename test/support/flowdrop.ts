@@ -63,10 +63,10 @@ async function finish(args: readonly string[], options: RunOptions): Promise<Fin
   const child = spawn(process.execPath, [MAIN, ...args], { cwd, env });
   let stdout = '';
   let stderr = '';
-  child.stdout.on('data', (chunk) => {
+  child.stdout.setEncoding('utf8').on('data', (chunk) => {
     stdout += chunk;
   });
-  child.stderr.on('data', (chunk) => {
+  child.stderr.setEncoding('utf8').on('data', (chunk) => {
     stderr += chunk;
   });
   options.onStart?.(child);

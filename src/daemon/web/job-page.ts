@@ -150,7 +150,7 @@ function renderReports(reports: readonly ReportLink[], key: string): Markup {
 function renderPreview({ href, date, report, revision }: ReportLink): Markup {
   const title = `${nameKind(report)} of ${date}${revision > 0 ? `, revision ${revision}` : ''}`;
   return html`<details data-key="${href}" data-stays><summary data-key="${href}#"><b>${date}</b> ${nameKind(report)} <span class="quiet small">${report}${revision > 0 && `, revision ${revision}`}</span></summary>
-<template><iframe loading="lazy" sandbox title="${`Preview: ${title}`}" src="${href}"></iframe></template>
+<template><iframe loading="lazy" sandbox title="${`Preview: ${title}`}" src="${`${href}?preview=1`}"></iframe></template>
 <p><a href="${href}" aria-label="${`Whole page: ${title}`}">Whole page</a></p></details>`;
 }
 

@@ -3,8 +3,9 @@
  * programs on this machine can connect. A web page open in a local browser must not read the status: its requests carry
  * the name of its own server, even if that name was made to resolve to this machine (DNS rebinding). So only host names
  * of this machine are answered. Comparisons take constant time. The cookie is derived from the token: it does not
- * reveal the token, survives a restart, and becomes invalid when the token changes. A form that acts carries a token of
- * its own, which is good for one login and once; a form from a page of another site is never taken.
+ * reveal the token, survives a restart, and becomes invalid when the token changes. It also comes with a click on a link in a
+ * mail, or in a report, whose page has no origin: links only read. A form that acts carries a token of its own, which is good
+ * for one login and once; a form from a page of another site is never taken.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -62,7 +63,7 @@ export function createAccess(token: string | undefined, names: readonly string[]
     const expires = String(Math.floor(nowMs / 1000) + LOGIN_SECONDS);
     // Behind a TLS proxy, browsers must send the cookie over TLS only.
     const secure = headers['x-forwarded-proto'] === 'https' ? '; Secure' : '';
-    return `${COOKIE}=${expires}.${signLogin(token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
+    return `${COOKIE}=${expires}.${signLogin(token, expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Lax${secure}`;
   }
 
   /** A token for the forms of one page, bound to what the caller showed. */

@@ -76,12 +76,6 @@ export function renderNotice(title: string, text: Markup | string, more?: Markup
 /** Asks for the token once. */
 export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required><button>Open</button></form>`;
 
-/** A page that sends the browser on to the overview, as a navigation of its own. */
-export function renderPassage(): string {
-  const head = html`<meta http-equiv="refresh" content="0; url=/">`;
-  return renderDocument('flowdrop', html`<p><a href="/">To the status page</a></p>`, head);
-}
-
 function renderDocument(title: string, body: Markup, head?: Markup | false, everyMs?: number): string {
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${title}</title>

@@ -11,6 +11,7 @@ import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import type { ListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
+import { linkReport } from '../../core/report-page.ts';
 import { openActionLog } from '../../state/action-log.ts';
 import type { DropDocument } from '../../state/documents.ts';
 import { actionLogOf } from '../../state/job-state.ts';
@@ -205,14 +206,20 @@ export function createRoutes({ clock, daemon, commands, calendar, stateDir, mayA
   }
 
   /** @throws Fault, Refusal */
-  async function readReport(path: string): Promise<PageAnswer> {
+  async function readReport(path: string, query: URLSearchParams): Promise<PageAnswer> {
     // Compared with all listed reports, so that no other text, in any encoding, reaches the archive.
-    const named = (await listReports({})).find(({ href }) => href === path);
+    const all = await listReports({});
+    const named = all.find(({ href }) => href === path);
     if (!named) throw nothingHere();
     const { job, date, report, revision } = named;
     const which = ['--date', date, '--report', report, '--revision', String(revision)];
     const read = () => commands.read<{ readonly html: string }>(['report', daemon.pathOf(job), ...which, '--show']);
-    return answerReport((await reports(path, read)).html);
+    const { html } = await reports(path, read);
+    // Relative, so that they work behind a proxy that adds to the path. A preview is no place to go on from.
+    const top = '../../../..';
+    const ofJob = query.has('preview') ? [] : all.filter((other) => other.job === job);
+    const status = query.has('preview') ? undefined : `${top}/`;
+    return answerReport(linkReport(html, named, ofJob, ({ href }) => top + href, status));
   }
 
   async function readRoute(path: string, query: URLSearchParams) {

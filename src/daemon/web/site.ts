@@ -20,7 +20,7 @@ import {
   answerRefusal,
   type PageAnswer,
   Refusal,
-  renderPassage,
+  renderNotice,
   TOKEN_FORM,
 } from './page-frame.ts';
 import { createRoutes, keep, nothingHere, type WebOptions } from './routes.ts';
@@ -105,7 +105,7 @@ function createSite(options: WebOptions) {
     if (path === '/metrics') {
       return answer(200, metrics.contentType, await metrics.text(daemon.view(), nowMs));
     }
-    if (path.startsWith(REPORT_PREFIX)) return await routes.readReport(path);
+    if (path.startsWith(REPORT_PREFIX)) return await routes.readReport(path, query);
     if (path.startsWith('/api/')) return await routes.answerApi(path, query);
     const file = await routes.readFile(path);
     if (file) return file;
@@ -119,11 +119,10 @@ function createSite(options: WebOptions) {
     if (cookie === undefined) throw refuseStranger('Wrong token');
     // The address has the token.
     const login = { 'set-cookie': cookie, 'referrer-policy': 'no-referrer' };
-    const site = headers['sec-fetch-site'];
-    // A browser coming from another site does not send a strict cookie on a redirect, but does when our own page
-    // navigates.
-    if (site === 'cross-site' || site === 'same-site') return answerPage(200, renderPassage(), login);
-    return answerPage(303, renderPassage(), { ...login, location: '/' });
+    return answerPage(303, renderNotice('Logged in', 'This browser may see the status page now.'), {
+      ...login,
+      location: '/',
+    });
   }
 }
 

@@ -1,27 +1,32 @@
 /**
- * The report as PDF: completeness stamp, key numbers, charts, tables, and the origin of the numbers. Invariant: it
- * computes no number, and the same model gives the same bytes (the document's date is the report's). Everything drawn is
- * either part of the document's structure, for screen readers, or marked as decoration.
+ * The report as PDF, of at most six pages: on the first one the mail's first screen and the charts, then tables, formulas and the
+ * origin of the numbers. The SQL that rebuilds them is a file attached to it: nobody reads it on paper. Invariant: it computes no
+ * number, and the same model gives the same bytes (the document's date is the report's). Everything drawn is either part of the
+ * document's structure, for screen readers, or marked as decoration.
  */
 
 import { createRequire } from 'node:module';
-import { formatDay, formatInstant } from '../../core/date-text.ts';
+import { formatInstant } from '../../core/date-text.ts';
 import { countOf } from '../../core/units.ts';
-import { CHART_WIDTH } from '../draw/chart.ts';
 import { listFigures } from '../draw/figures.ts';
 import { buildAccent, LIGHT } from '../draw/palette.ts';
-import { renderPicture } from '../draw/picture.ts';
+import { drawSvg } from '../draw/picture.ts';
 import { cleanNote, type ReportWords } from '../look.ts';
 import type { FlowReport } from '../model.ts';
 import { type AttachedTable, type Column, isText, printTable } from '../report-table.ts';
 import { listTables } from '../report-tables.ts';
 import { listConventions } from '../text/captions.ts';
 import { cleanLabel, cleanLine } from '../text/label.ts';
-import { buildStamp } from '../text/mail-view.ts';
-import { buildSentences } from '../text/sentences.ts';
+import { buildFlowView, type FlowView } from '../text/mail-view.ts';
 import { describeGaps } from '../text/subject.ts';
+import { drawChart } from './pdf-chart.ts';
 
 const SMALL = 8;
+const PLAIN = { type: 'P', size: SMALL } as const;
+/** Longer, and nobody prints it. */
+const MAX_PAGES = 6;
+/** Upper bound of what is after the tables, points. */
+const CLOSING_HEIGHT = 370;
 
 /** What a job file says about the look of the PDF: the title filled in, the note as it was written. */
 export type PdfLook = Partial<Pick<ReportWords, 'accent' | 'note'>> & { readonly title?: string };
@@ -29,52 +34,83 @@ export type PdfLook = Partial<Pick<ReportWords, 'accent' | 'note'>> & { readonly
 /** @param timezone IANA zone of the reader, for instants; trade times stay in the exchange's wall clock */
 export async function formatPdf(report: FlowReport, timezone: string, look: PdfLook = {}): Promise<Uint8Array> {
   const { drop, exposure } = report;
-  // Only the lead symbol's strikes: those of a whole watchlist would take a page per symbol.
-  const tables = listTables(report, exposure.lead === null ? [] : [exposure.lead]);
+  const view = buildFlowView(report, { timezone, link: null, late: false, correction: null });
   const name = look.title || 'Options flow';
   const subject = `${cleanLabel(drop.dataset)}, revision ${drop.revision}`;
   const page = await openPage(`${name} ${drop.date}`, subject, new Date(report.createdAt));
-  writeStamp(page, report, timezone, { ...look, title: name });
-  const [first, ...others] = tables;
-  if (first !== undefined) writeTable(page, first);
-  for (const { id, title, finding, build } of listFigures(report)) {
-    const png = await renderPicture(build(LIGHT), CHART_WIDTH);
-    writeFigure(page, id === 'symbols-chart' ? 'The largest symbols' : title, finding, png);
+  writeStamp(page, report, view, { ...look, title: name });
+  writeColumns(
+    page,
+    4,
+    listTiles(view).map((tile) => () => writeTile(page, tile)),
+  );
+  for (const sentence of view.sentences) writeText(page, sentence, { type: 'P', size: 10 });
+  for (const gap of describeGaps(report)) writeText(page, gap, { type: 'P', size: SMALL + 1, colour: COLOURS.bad });
+  const note = cleanNote(look.note ?? '');
+  if (note !== '') writeText(page, note, { type: 'P', size: 10, after: 4 });
+  // Only the lead symbol's strikes: those of a whole watchlist would take a page per symbol.
+  const tables = listTables(report, exposure.lead === null ? [] : [exposure.lead])
+    // On a day without trades, key numbers would be names without numbers.
+    .filter((table) => printTable(table).columns.length > 1);
+  const figures = await Promise.all(
+    listFigures(report).map(async ({ build, ...figure }) => ({ ...figure, svg: await drawSvg(build(LIGHT)) })),
+  );
+  makeRoom(page, figures.length === 0 ? 0 : CHARTS_HEIGHT);
+  writeColumns(page, 2, [
+    ...figures.map((figure) => () => writeFigure(page, figure)),
+    ...tables.filter(isMoved).map((table) => () => writeMoved(page, table, view)),
+  ]);
+  const leftOut: string[] = [];
+  for (const table of tables.filter((one) => !isMoved(one))) {
+    if (hasRoom(page, table)) writeTable(page, table);
+    else leftOut.push(table.title);
   }
-  for (const table of others) writeTable(page, table);
-  writeOrigin(page, report, timezone);
+  writeOrigin(page, report, timezone, leftOut);
   return await closePage(page, `${name} ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
 }
 
-function writeStamp(
-  page: PdfPage,
-  report: FlowReport,
-  timezone: string,
-  { title = '', accent, note = '' }: PdfLook,
-): void {
-  const { drop, headline } = report;
-  const { label, notice, rows, revision, from, until, sealedAt } = buildStamp(report, timezone);
+function writeStamp(page: PdfPage, { headline }: FlowReport, { day, stamp }: FlowView, look: PdfLook): void {
+  const { label, notice, rows, revision, from, until, done, sealedAt } = stamp;
   const trades =
     headline.trades === 0 ? 'no trades' : `${countOf(headline.trades, 'trade')} counted, ${from} to ${until} New York`;
-  const colour = accent ? buildAccent(accent).light : COLOURS.ink;
-  writeText(page, title, { type: 'H1', font: 'bold', size: 20, colour });
-  writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
+  const colour = look.accent ? buildAccent(look.accent).light : COLOURS.ink;
+  writeText(page, look.title ?? '', { type: 'H1', font: 'bold', size: 20, colour });
+  writeText(page, day, { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
   writeText(page, notice === null ? label : `${label}. ${notice.title} ${notice.text}`, {
     type: 'P',
     font: 'bold',
     size: 9.5,
     colour: notice === null ? COLOURS.good : COLOURS.bad,
   });
-  writeText(page, `${rows}, revision ${revision}; ${trades}; sealed ${sealedAt}`, {
-    type: 'P',
-    size: SMALL + 1,
-    colour: COLOURS.faint,
-    after: 6,
-  });
-  for (const sentence of buildSentences(report)) writeText(page, sentence, { type: 'P', size: 10 });
-  for (const gap of describeGaps(report)) writeText(page, gap, { type: 'P', size: SMALL + 1, colour: COLOURS.bad });
-  const words = cleanNote(note);
-  if (words !== '') writeText(page, words, { type: 'P', size: 10, after: 4 });
+  const sealed = `${rows}, revision ${revision}; ${trades}; ${done} ${sealedAt}`;
+  writeText(page, sealed, { type: 'P', size: SMALL + 1, colour: COLOURS.faint, after: 8 });
+}
+
+type Tile = readonly [name: string, value: string, notes: readonly string[], colour?: string];
+
+/** Those of the mail's first screen. Empty notes are left out. */
+function listTiles({ empty, premium, premiumChanges, lean, leanTone, bar, lead }: FlowView): readonly Tile[] {
+  const shares = bar.map(({ name, dollars, share }) => `${name} ${dollars}, ${share}`);
+  const tiles: Tile[] = [['Total premium', premium, premiumChanges]];
+  if (!empty) tiles.push(['Net sentiment', lean, shares, COLOURS[leanTone]]);
+  if (lead === null) return tiles;
+  const { symbol, netGex, netGexChange, basis, netGexAfter, spot, spotChange, distance, zeroGamma } = lead;
+  const after = (what: string) => what && `${what} after expiration`;
+  const price = [spotChange && `price ${spotChange}`, distance && `zero gamma ${zeroGamma}`];
+  tiles.push([`Net GEX ${symbol}`, netGex, [netGexChange, `per 1% move, ${basis}`, after(netGexAfter)]]);
+  tiles.push([`Last price ${spot}`, distance || 'no zero gamma', [...price, after(lead.zeroGammaAfter)]]);
+  return tiles;
+}
+
+function writeTile(page: PdfPage, [name, value, notes, colour = COLOURS.ink]: Tile): void {
+  const { doc, x, width } = page;
+  doc.markContent('Artifact', { type: 'Layout' });
+  doc.rect(x, doc.y, width, 2).fill(COLOURS.band);
+  doc.endMarkedContent();
+  doc.y += 6;
+  writeText(page, name, { type: 'P', size: SMALL, colour: COLOURS.faint });
+  writeText(page, value, { type: 'P', font: 'bold', size: 13, colour, after: 2 });
+  for (const note of notes.filter(Boolean)) writeText(page, note, PLAIN);
 }
 
 function writeTable(page: PdfPage, table: AttachedTable): void {
@@ -82,40 +118,49 @@ function writeTable(page: PdfPage, table: AttachedTable): void {
   drawTable(page, table);
 }
 
-function writeFigure(page: PdfPage, title: string, finding: string, png: Uint8Array): void {
-  const width = contentWidth(page) * 0.86;
-  writeHeading(page, title, scaledHeight(png, width) + 30);
-  placePicture(page, png, finding, width);
-  writeText(page, finding, { type: 'Caption', size: SMALL + 1, colour: COLOURS.faint });
+function isMoved({ name }: AttachedTable): boolean {
+  return name === 'moved';
 }
 
-function writeOrigin(page: PdfPage, report: FlowReport, timezone: string): void {
+/** As in the mail: a column has no room for the dates of earnings. */
+function writeMoved(page: PdfPage, table: AttachedTable, { movedEarnings }: FlowView): void {
+  const columns = table.columns.filter(({ name }) => name !== 'earnings_date');
+  writeTable(page, { ...table, columns, rows: table.rows.map((row) => row.slice(0, columns.length)) });
+  if (movedEarnings !== '') writeText(page, movedEarnings, { type: 'Caption', size: SMALL, colour: COLOURS.faint });
+}
+
+/** Upper bound of the charts in two columns, points. */
+const CHARTS_HEIGHT = 420;
+
+/** @param figure `finding`: what a screen reader reads instead of the picture */
+function writeFigure(page: PdfPage, { title, finding, svg }: Readonly<Record<'title' | 'finding' | 'svg', string>>) {
+  const { doc, body, x, width } = page;
+  writeHeading(page, title, 0);
+  const { y } = doc;
+  const draw = () => {
+    doc.y = y + drawChart(doc, svg, { x, y, width });
+  };
+  body.add(doc.struct('Figure', { alt: finding }, draw));
+  writeText(page, finding, { type: 'Caption', size: SMALL, colour: COLOURS.faint });
+}
+
+function writeOrigin(page: PdfPage, report: FlowReport, timezone: string, leftOut: readonly string[]): void {
   const { drop, createdAt, rebuildQueries } = report;
   writeHeading(page, 'Conventions', 60);
-  for (const { term, text } of listConventions(report)) writeText(page, `${term}: ${text}`, origin(2));
+  for (const { term, text } of listConventions(report)) writeText(page, `${term}: ${text}`, { ...PLAIN, after: 2 });
   writeHeading(page, 'Where the numbers come from', 60);
-  writeText(page, `Every number is computed from the sealed file ${cleanLine(drop.location)}`, origin());
-  writeText(page, `SHA-256 ${cleanLine(drop.sha256)}`, origin());
-  writeText(page, `This report was made ${formatInstant(createdAt, timezone)}.`, origin(4));
+  writeText(page, `Every number is computed from the sealed file ${cleanLine(drop.location)}`, PLAIN);
+  writeText(page, `SHA-256 ${cleanLine(drop.sha256)}`, PLAIN);
+  writeText(page, `This report was made ${formatInstant(createdAt, timezone)}.`, PLAIN);
+  if (leftOut.length > 0) writeText(page, `Too long to print, but in the full report: ${leftOut.join(', ')}.`, PLAIN);
   if (rebuildQueries.length === 0) return;
-  writeText(page, 'These queries rebuild the tables, in DuckDB or ClickHouse:', origin(4));
-  for (const { table, sql } of rebuildQueries) {
-    makeRoom(page, 60);
-    writeText(page, cleanLabel(table), { type: 'P', font: 'bold', size: SMALL });
-    writeText(page, cleanCode(sql), { type: 'Code', font: 'code', size: 6.5, after: 5 });
-  }
-}
-
-function origin(after = 0) {
-  return { type: 'P', size: SMALL, after } as const;
-}
-
-/** Keeps line ends; other control characters and direction marks could change what the text appears to say. */
-function cleanCode(sql: string): string {
-  return sql
-    .split(/\r?\n/)
-    .map((line) => line.replace(/[^\P{C}\t]/gu, ' ').replaceAll('\t', '  '))
-    .join('\n');
+  const name = `${drop.dataset}-${drop.date}-rebuild.sql`.replace(/[^\w.-]/g, '_');
+  // Each as the full report prints it.
+  const sql = rebuildQueries.map((query) => `-- ${cleanLabel(query.table)}\n${query.sql}\n`).join('\n');
+  const dates = { creationDate: new Date(createdAt), modifiedDate: new Date(createdAt) };
+  page.doc.file(Buffer.from(sql), { name, type: 'application/sql', ...dates });
+  const where = `The SQL that rebuilds every table, in DuckDB or ClickHouse, is attached to this PDF: ${name}`;
+  writeText(page, where, PLAIN);
 }
 
 /** The paper of the U.S. desks that read it; other printers scale it by 3%. */
@@ -125,7 +170,6 @@ const MARGINS = { top: 40, right: 40, bottom: 52, left: 40 } as const;
 const FONTS = {
   plain: 'dejavu-fonts-ttf/ttf/DejaVuSansCondensed.ttf',
   bold: 'dejavu-fonts-ttf/ttf/DejaVuSansCondensed-Bold.ttf',
-  code: 'dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf',
 } as const;
 
 type FontName = keyof typeof FONTS;
@@ -136,6 +180,9 @@ const COLOURS = {
   faint: '#4a5663',
   good: '#1b5e35',
   bad: '#8a3b00',
+  bullish: '#17609f',
+  neutral: '#4a5663',
+  bearish: '#8a3b00',
   stripe: '#f3f5f7',
   band: '#dfe5eb',
 } as const;
@@ -144,6 +191,9 @@ interface PdfPage {
   readonly doc: PDFKit.PDFDocument;
   /** Root of the document's structure. */
   readonly body: PDFKit.PDFStructureElement;
+  /** The column that is written to: its left edge and its width. */
+  x: number;
+  width: number;
 }
 
 /** Sets all dates that pdfkit would take from the clock, so that the same report gives the same bytes. */
@@ -172,11 +222,11 @@ async function openPage(title: string, subject: string, createdAt: Date): Promis
   for (const [name, file] of Object.entries(FONTS)) doc.registerFont(name, resolve(file));
   const body = doc.struct('Document');
   doc.addStructure(body);
-  return { doc, body };
+  return { doc, body, x: MARGINS.left, width: doc.page.width - MARGINS.left - MARGINS.right };
 }
 
 interface TextStyle {
-  /** `H1`, `H2`, `P`, `Code`, `Caption`. */
+  /** `H1`, `H2`, `P`, `Caption`. */
   readonly type: string;
   readonly font?: FontName;
   readonly size: number;
@@ -185,18 +235,23 @@ interface TextStyle {
   readonly after?: number;
 }
 
-function writeText({ doc, body }: PdfPage, text: string, style: TextStyle): void {
+function writeText({ doc, body, x, width }: PdfPage, text: string, style: TextStyle): void {
   const { type, font = 'plain', size, colour = COLOURS.ink, after = 0 } = style;
   doc.font(font).fontSize(size).fillColor(colour);
-  doc.text(text, MARGINS.left, doc.y, { structParent: body, structType: type, lineGap: 1.5 });
+  doc.text(text, x, doc.y, { width, structParent: body, structType: type, lineGap: 1.5 });
   doc.y += after;
 }
+
+/** Between columns, points. */
+const GAP = 16;
+/** With the space above it. */
+const HEADING_HEIGHT = 38;
 
 /** Writes a heading that is also a bookmark, on a page with room for what must follow it. */
 function writeHeading(page: PdfPage, text: string, followingHeight: number): void {
   const { doc } = page;
+  makeRoom(page, followingHeight + HEADING_HEIGHT);
   doc.y += 14;
-  makeRoom(page, followingHeight + 24);
   doc.outline.addItem(text);
   writeText(page, text, { type: 'H2', font: 'bold', size: 11.5, after: 4 });
 }
@@ -206,22 +261,29 @@ function makeRoom({ doc }: PdfPage, height: number): void {
   if (doc.y > doc.page.margins.top && doc.y + height > doc.page.maxY()) doc.addPage();
 }
 
-function contentWidth({ doc }: PdfPage): number {
-  return doc.page.width - doc.page.margins.left - doc.page.margins.right;
+/** Whether a table, and after it what is on the last page, end on that page. */
+function hasRoom({ doc }: PdfPage, table: AttachedTable): boolean {
+  const height = measureTable(table, table.rows.length);
+  const rest = doc.page.maxY() - doc.y - HEADING_HEIGHT;
+  const pages = MAX_PAGES - doc.bufferedPageRange().count;
+  const whole = doc.page.maxY() - MARGINS.top - HEADING_HEIGHT;
+  return height + CLOSING_HEIGHT < (rest < measureTable(table) ? 0 : rest) + pages * whole;
 }
 
-/** @param alt text that a screen reader reads instead of the image */
-function placePicture({ doc, body }: PdfPage, png: Uint8Array, alt: string, width: number): void {
-  const place = () => void doc.image(Buffer.from(png), MARGINS.left, doc.y, { width });
-  body.add(doc.struct('Figure', { alt }, place));
-  doc.y += scaledHeight(png, width);
-}
-
-/** The height of a PNG scaled to a width. */
-function scaledHeight(png: Uint8Array, width: number): number {
-  // PNG, 11.2.2: width and height are the first fields of the first chunk.
-  const view = new DataView(png.buffer, png.byteOffset);
-  return (view.getUint32(20) / view.getUint32(16)) * width;
+/** Writes each block into the column that is shortest then; they must fit on this page. */
+function writeColumns(page: PdfPage, count: number, blocks: readonly (() => void)[]): void {
+  const { doc, x, width } = page;
+  const ends = Array.from({ length: count }, () => doc.y);
+  page.width = (width - (count - 1) * GAP) / count;
+  for (const write of blocks) {
+    const place = ends.indexOf(Math.min(...ends));
+    page.x = x + place * (page.width + GAP);
+    doc.y = ends[place] ?? doc.y;
+    write();
+    ends[place] = doc.y;
+  }
+  doc.y = Math.max(...ends) + GAP / 2;
+  Object.assign(page, { x, width });
 }
 
 /** Writes the footer of every page, which needs the page count, and returns the file. */
@@ -267,7 +329,7 @@ function drawTable(page: PdfPage, table: AttachedTable): void {
   const heads = new Set([0]);
   const drawn = doc.table({
     structParent: body,
-    position: { x: doc.page.margins.left, y: doc.y },
+    position: { x: page.x, y: doc.y },
     columnStyles: columns.map((column, index) => ({
       width: widths[index] ?? 0,
       align: { x: isText(column) ? 'left' : 'right' },
@@ -301,13 +363,12 @@ function fitWidths(
   head: readonly string[],
   rows: readonly (readonly string[])[],
 ): readonly number[] {
-  const { doc } = page;
+  const { doc, width: room } = page;
   const measure = (text: string) => doc.widthOfString(text) + PADDING.left + PADDING.right + 1;
   doc.font('bold').fontSize(FONT_SIZE);
   const headWidths = head.map(measure);
   doc.font('plain');
   const needed = headWidths.map((width, index) => Math.max(width, ...rows.map((row) => measure(row[index] ?? ''))));
-  const room = contentWidth(page);
   const sum = total(needed);
   if (sum <= room) {
     const slack = Math.min(MAX_SLACK, (room - sum) / needed.length);

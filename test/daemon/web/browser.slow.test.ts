@@ -368,7 +368,7 @@ describe('the status page in a browser', () => {
     await page.locator('.verdict').waitFor();
     expect(page.url()).toBe(`${url}/`);
     const [cookie] = await context.cookies();
-    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' });
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Lax' });
     expect(cookie?.value).not.toContain(TOKEN);
     await page.reload();
     expect(await page.locator('.verdict').count()).toBe(1);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import type { ReportName } from '../../../src/core/report-page.ts';
+import { type ReportName, WAYS } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { jobPath } from '../../../src/daemon/web/html.ts';
 import { embedImages } from '../../../src/mail/message.ts';
@@ -190,7 +190,7 @@ describe('a preview of a report', () => {
   });
 
   it('is shown to who has the token, by the cookie of the login', async () => {
-    await look(makeGoodDay(), { token: TOKEN });
+    await look(makeGoodDay(), { token: TOKEN, read: async () => mail.replace(/<body[^>]*>/, (body) => body + WAYS) });
     expect(await previews().count()).toBe(0);
     await page.getByLabel('Token').fill(TOKEN);
     await page.getByRole('button').click();
@@ -204,5 +204,14 @@ describe('a preview of a report', () => {
     expect([troubles, strangers]).toEqual([[], []]);
     const { status } = await fetch(`${web.url}/reports/nightly-trades/2026-11-20/flow/0`);
     expect([status, asked.length]).toEqual([401, 1]);
+    expect(await page.frameLocator('#job-1 iframe').getByText('Session before').count()).toBe(0);
+    // A page without an origin leads on, too.
+    await page.goto(`${web.url}/reports/nightly-trades/2026-11-19/flow/0`);
+    await page.getByText('Session before: Nov 18').click();
+    await page.waitForURL(/2026-11-18/);
+    await page.getByText('Session after: Nov 19').click();
+    await page.waitForURL(/2026-11-19/);
+    await page.getByText('Status page').click();
+    await page.locator('.verdict').waitFor();
   });
 });

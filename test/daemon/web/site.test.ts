@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { WAYS } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
   ago,
@@ -92,9 +93,11 @@ describe('the server of the daemon', () => {
     const clock = { now: () => now, sleep: async () => {} };
     await start(makeGoodDay, { token: TOKEN, clock });
     const login = await get(`/?token=${TOKEN}`);
-    expect([login.status, login.headers.location]).toEqual([303, '/']);
+    // The address of this answer has the token.
+    const { location, 'referrer-policy': policy } = login.headers;
+    expect([login.status, location, policy]).toEqual([303, '/', 'no-referrer']);
     const [set = ''] = login.headers['set-cookie'] ?? [];
-    expect(set).toMatch(/; HttpOnly; SameSite=Strict$/);
+    expect(set).toMatch(/; HttpOnly; SameSite=Lax$/);
     expect(set).not.toContain(TOKEN);
     const cookie = set.split(';')[0] ?? '';
     expect((await get('/', { cookie: `other=1; ${cookie}` })).status).toBe(200);
@@ -106,16 +109,6 @@ describe('the server of the daemon', () => {
     expect((await get('/', { cookie })).status).toBe(401);
     const wrong = await get('/?token=no', { cookie });
     expect([wrong.status, wrong.headers['set-cookie']]).toEqual([401, undefined]);
-  });
-
-  it('takes a login from a link of another site in two steps, because a strict cookie is not shown on a redirect', async () => {
-    await start(makeGoodDay, { token: TOKEN });
-    const { status, headers, body } = await get(`/?token=${TOKEN}`, { 'sec-fetch-site': 'cross-site' });
-    expect([status, headers['set-cookie']?.length]).toEqual([200, 1]);
-    // The address of this page has the token.
-    expect(headers['referrer-policy']).toBe('no-referrer');
-    expect(body).toContain('content="0; url=/"');
-    expect(body).not.toContain(TOKEN);
   });
 
   it.each(['0.0.0.0', '::', '', '192.0.2.1', 'example.com'])(
@@ -307,6 +300,25 @@ describe('the server of the daemon', () => {
       expect((await get(path)).status, path).toBe(404);
     }
     expect(asked).toHaveLength(1);
+  });
+
+  it('links a report to those around it and to itself, but no preview, and no report of before it had such links', async () => {
+    await start(makeGoodDay, { commands: makeCommands({ report: async (_job, date) => `${date}: ${WAYS}` }) });
+    const own = '/reports/nightly-trades/2026-11-19/flow/0';
+    const { body } = await get(own);
+    const links = [...body.matchAll(/<a href="([^"]*)">([^<]*)/g)].map(([, href = '', text]) => [
+      new URL(href, `https://flow.example.com${own}`).pathname,
+      text,
+    ]);
+    expect(links).toEqual([
+      ['/reports/nightly-trades/2026-11-18/flow/0', 'Session before: Nov 18'],
+      ['/reports/nightly-trades/2026-11-20/flow/0', 'Session after: Nov 20'],
+      ['/', 'Status page'],
+    ]);
+    for (const [href = ''] of links) expect((await get(href)).status, href).toBe(200);
+    expect((await get(`${own}?preview=1`)).body).not.toContain('<a');
+    const newest = (await get('/reports/nightly-trades/2026-11-20/flow/0')).body;
+    expect(newest).not.toContain('Session after');
   });
 
   it('reads a report once for all who ask at the same time, and no more than two together', async () => {

@@ -104,6 +104,42 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
   };
 }
 
+/** A day as a real one, with a watchlist of five and a note: every table is as long as it becomes. */
+export function createLongReport(): FlowReport {
+  const watched = ['SPX', 'SPY', 'QQQ', 'NVDA', 'TSLA'];
+  const dates = Array.from({ length: 12 }, (_, index) => `2026-12-${index + 10}`);
+  const {
+    expirations: [expiration],
+    pains: [pain],
+    ...one
+  } = createExposure('SPX');
+  if (expiration === undefined || pain === undefined) throw new RangeError('an exposure has expirations');
+  const focus = watched.map((symbol) => ({
+    ...{ ...one, symbol, isWholeChain: true },
+    expirations: dates.map((expirationDate) => ({ ...expiration, expirationDate })),
+    pains: dates.map((expirationDate) => ({ ...pain, expirationDate, charm: 8e5 })),
+  }));
+  const report = createUsualReport({
+    exposure: { total: one, unpricedSymbols: 0, top: focus, focus, lead: focus[0] ?? null },
+  });
+  const trades = Array.from({ length: 10 }, (_, index) => createBigTrade(index, 'SPX'));
+  const volatility = { days: 9, atTheMoney: 0.162, strike: 600, skew: 0.012, expectedMove: 12.5 };
+  const contract = { premium: 9e6, trades: 12, volume: 4_000, openInterest: 43, bullish: 8e6, bearish: 1e6 };
+  const opened = { premium: 9e6, volume: 4_000, before: 43, after: 3_900 };
+  const contracts = trades.map((trade) => ({ symbol: trade.symbol, contract: trade.contract }));
+  return {
+    ...report,
+    biggestTrades: trades,
+    biggestSweeps: trades,
+    biggestLeftOut: trades.map((trade) => ({ record: 'late report', ...trade })),
+    topContracts: contracts.map((names) => ({ ...names, ...contract })),
+    opened: contracts.map((names) => ({ ...names, ...opened })),
+    volatility: focus.flatMap(({ symbol }) =>
+      dates.map((expirationDate) => ({ symbol, expirationDate, ...volatility })),
+    ),
+  };
+}
+
 export function createHostileReport(): FlowReport {
   const report = createReport(HOSTILE_TEXTS);
   return {

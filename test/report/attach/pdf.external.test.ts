@@ -8,8 +8,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatPdf } from '../../../src/report/attach/pdf.ts';
 import type { FlowReport } from '../../../src/report/model.ts';
+import { buildSampleDay } from '../../../src/report/sample-day.ts';
 import { hasProgram, readWith } from '../../support/second-reader.ts';
-import { createEmptyReport, createHostileReport, createReport } from './fixture.ts';
+import { DAYS } from '../days.ts';
+import { createEmptyReport, createHostileReport, createLongReport, createReport } from './fixture.ts';
 
 const HAS_POPPLER = hasProgram('pdftotext', 'poppler-utils');
 
@@ -52,13 +54,13 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       'Thursday, November 19, 2026',
       'Complete',
       '1,234,567 rows, revision 2; 1,240,000 trades counted, 09:30:02 to 16:14:59 New York',
-      'sealed Nov 19, 17:31 ET',
+      'verified Nov 19, 17:31 ET',
       'Busiest half hour: 09:30',
       'Call wall at 610, put wall at 590 (partial: traded contracts only)',
       'gamma x open interest x 100 x spot² x 0.01',
       's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
       'ab'.repeat(32),
-      "FROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC",
+      'attached to this PDF: trades-2026-11-19-rebuild.sql',
     ])
       expect(text).toContain(expected);
     expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\+\$136M +\$1\.17B/);
@@ -71,12 +73,55 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     );
   });
 
+  test('begins with the first screen of the mail: what it is complete of, tiles, sentences', () => {
+    const [first = ''] = readText(full).split('\f');
+    for (const expected of [
+      /Complete\n/,
+      /Total premium +Net sentiment +Net GEX SPY +Last price 601\.37\n/,
+      /\$1\.24B +bullish by \$112M +−\$3\.00B +0\.5% above\n/,
+      /\+12% vs Nov 18 +Bullish \$384M, 31% +−\$1\.21M vs Nov 18 +price −2\.0% vs Nov 18\n/,
+      /\+\$39\.9M after expiration/,
+      /SPY alone carried 81% of premium/,
+      /Earnings within ten days: TSLA Nov 25, NVDA Nov 29\./,
+    ])
+      expect(first).toMatch(expected);
+    const [degraded = ''] = readText(empty).split('\f');
+    expect(degraded).toContain('Degraded. This day is not verified as complete.');
+    expect(degraded).toMatch(/Total premium\n\s*\$0\.00/);
+  });
+
+  test.each([
+    ...DAYS.map(({ name, report }) => [name, report] as const),
+    ['sample', buildSampleDay('trades')] as const,
+    ['long', createLongReport()] as const,
+    ['hostile', createHostileReport()] as const,
+  ])('of the %s day has at most six pages, and no picture: charts are lines and words', async (name, report) => {
+    const path = join(folder, 'day.pdf');
+    await writeFile(path, await formatPdf(report, 'UTC', { note: name === 'long' ? 'A note. '.repeat(500) : '' }));
+    const pages = Number(/Pages: +(\d+)/.exec(readWith('pdfinfo', [path]))?.[1]);
+    expect(pages).toBeLessThanOrEqual(6);
+    expect(readWith('pdfimages', ['-list', path]).trim().split('\n')).toHaveLength(2);
+    expect(findMisplaced(path)).toEqual([]);
+    const text = readText(path);
+    if (name !== 'no-trades') expect(text).toMatch(/Bullish +Neutral +Bearish/);
+    if (name === 'long') expect(text).toMatch(/Too long to print, but in the full report: .*GEX by strike/);
+  });
+
+  test('has the queries attached as one file, byte for byte as the full report prints them', async () => {
+    const { rebuildQueries } = createReport();
+    readWith('pdfdetach', ['-saveall', '-o', folder, full]);
+    const printed = rebuildQueries.map(({ table, sql }) => `-- ${table}\n${sql}\n`).join('\n');
+    expect(await readFile(join(folder, 'trades-2026-11-19-rebuild.sql'), 'utf8')).toBe(printed);
+    expect(readText(full)).not.toContain('SELECT');
+    expect(readWith('pdfdetach', ['-list', empty])).toMatch(/^0 embedded files/);
+  });
+
   test('tells instants in the zone of its reader, and trade times in the exchange’s', async () => {
     const report = createReport();
     const extended = { ...report, drop: { ...report.drop, through: '16:15' } };
     const text = readText(await write(extended, 'tokyo.pdf', 'Asia/Tokyo'));
     expect(text).toContain('Complete to 16:15');
-    expect(text).toContain('sealed Nov 20, 07:31 GMT+9');
+    expect(text).toContain('verified Nov 20, 07:31 GMT+9');
     expect(text).toContain('09:30:02 to 16:14:59 New York');
   });
 
@@ -116,21 +161,23 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
     expect(readText(full).match(/Symbol +Strike +Call GEX/g)?.length).toBe(2);
   });
 
-  test.each([
-    ['a full day', () => full],
-    ['a day of hostile symbols', () => hostile],
-    ['a day without trades', () => empty],
-  ])('of %s has every word on the paper, and none over another', (_day, path) => {
-    const page = readWith('pdftotext', ['-bbox', path(), '-']);
-    for (const paper of page.split('<page ').slice(1)) {
-      const boxes = [...paper.matchAll(/xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)"/g)].map(
-        (match) => match.slice(1).map(Number) as [number, number, number, number],
-      );
-      expect(boxes.length).toBeGreaterThan(10);
-      expect(boxes.filter(([x0, y0, x1, y1]) => x0 < 36 || y0 < 30 || x1 > 576 || y1 > 775)).toEqual([]);
-      expect(boxes.filter((box, index) => boxes.slice(index + 1).some((other) => overlap(box, other)))).toEqual([]);
-    }
-  });
+  /** Words that are outside the paper's margins, or over another word. */
+  function findMisplaced(path: string): readonly Box[] {
+    return readWith('pdftotext', ['-bbox', path, '-'])
+      .split('<page ')
+      .slice(1)
+      .flatMap((paper) => {
+        const boxes = [...paper.matchAll(/xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)"/g)].map(
+          (match) => match.slice(1).map(Number) as [number, number, number, number],
+        );
+        expect(boxes.length).toBeGreaterThan(10);
+        const outside = boxes.filter(([x0, y0, x1, y1]) => x0 < 36 || y0 < 30 || x1 > 576 || y1 > 775);
+        return [
+          ...outside,
+          ...boxes.filter((box, index) => boxes.slice(index + 1).some((other) => overlap(box, other))),
+        ];
+      });
+  }
 
   test('cuts no number: what is too wide for the paper is taken from texts', () => {
     const text = readText(hostile);
@@ -139,14 +186,13 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
   });
 
   test('of a degraded day without trades says so, and draws nothing', () => {
-    expect(readText(empty)).toContain('Degraded. This day is not verified as complete.');
     expect(readText(empty)).toContain('0 rows, revision 2; no trades');
     expect(readWith('pdfimages', ['-list', empty]).trim().split('\n')).toHaveLength(2);
   });
 
   test('has its fonts in it, as the parts that it uses', () => {
     const fonts = readWith('pdffonts', [full]).trim().split('\n').slice(2);
-    expect(fonts).toHaveLength(3);
+    expect(fonts).toHaveLength(2);
     for (const font of fonts) expect(font).toMatch(/DejaVuSans.* yes yes yes/);
   });
 });
