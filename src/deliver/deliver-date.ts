@@ -28,6 +28,7 @@ import {
   findMailedBefore,
   formatRecipientKey,
   isKnownRecipient,
+  isOnlyWritten,
   type MailingLease,
   openReceipt,
   openReceiptLog,
@@ -41,8 +42,8 @@ import { readArchivedParts } from './report-copies.ts';
 /** Of a date that is not sealed, unless `rest` says otherwise. */
 export function createDelivery({ template }: JobReport, date: string, rest: Partial<Delivery>): Delivery {
   return {
-    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, leftToOther: false },
-    ...{ late: false, pending: false, skipped: null, error: null },
+    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, written: 0 },
+    ...{ leftToOther: false, late: false, pending: false, skipped: null, error: null },
     ...rest,
   };
 }
@@ -60,10 +61,13 @@ export async function deliverDate(
   const { job, report, manifest, late, place } = dated;
   const { date, revision } = manifest;
   const { value: before } = await openReceiptLog(run.ledger.store, place).read();
+  const { delivers } = run.mailer;
   const listDue = (receipt: Receipt | undefined) =>
-    only === undefined ? listReaders(report, receipt, revision, past) : [chooseReader(report, only)];
+    only === undefined ? listReaders(report, receipt, revision, { past, delivers }) : [chooseReader(report, only)];
   const readers = listDue(before);
-  const delivery = createDelivery(report, date, { revision, late, alreadySent: countSent(before, revision) });
+  const alreadySent = countSent(before, revision);
+  const written = report.to.filter(({ address }) => before && isOnlyWritten(before, address)).length;
+  const delivery = createDelivery(report, date, { revision, late, alreadySent, written });
   if (readers.length === 0) return delivery;
   const known = before?.revision ?? 0;
   // This process may have slept since it read the manifest, and another one mailed a later revision. But if the date was
@@ -78,7 +82,8 @@ export async function deliverDate(
     const due = listDue(current).map(({ address }) => address);
     const isOutdated = current !== undefined && current.revision > Math.max(revision, known);
     if (due.length === 0 || isOutdated) return undefined;
-    return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(run.clock.now()).toISOString());
+    const opened = openReceipt(identity, current, isAsked, delivers);
+    return claimRecipients(opened, due, new Date(run.clock.now()).toISOString());
   });
   if (turn === 'other') return { ...delivery, leftToOther: true };
   if (turn === 'nothing') return delivery;
@@ -112,12 +117,22 @@ export function chooseReader(report: JobReport, address: string): ReportRecipien
   return known ?? { address, symbols: null, timezone: report.to[0]?.timezone ?? 'UTC' };
 }
 
-/** Recipients still to be mailed. For a past date that a run reported on: only of those who were recipients then. */
-function listReaders({ to }: JobReport, receipt: Receipt | undefined, revision: number, past: boolean) {
+/**
+ * Recipients still to be mailed. For a past date that a run reported on: only of those who were recipients then. What was
+ * written to a folder when there was no server, only a person sends, unless it is the newest date: nobody is flooded.
+ */
+function listReaders(
+  { to }: JobReport,
+  receipt: Receipt | undefined,
+  revision: number,
+  { past, delivers }: { readonly past: boolean; readonly delivers: boolean },
+) {
   const isClosed = past && receipt !== undefined && receipt.by_hand !== true;
-  const recipients = isClosed ? to.filter(({ address }) => isKnownRecipient(receipt, address)) : to;
+  const known = isClosed ? to.filter(({ address }) => isKnownRecipient(receipt, address)) : to;
+  const isLeft = (address: string) => past && delivers && receipt !== undefined && isOnlyWritten(receipt, address);
+  const recipients = known.filter(({ address }) => !isLeft(address));
   const addresses = recipients.map(({ address }) => address);
-  const pending = pendingRecipients(receipt, revision, addresses);
+  const pending = pendingRecipients(receipt, revision, addresses, delivers);
   return recipients.filter(({ address }) => pending.includes(address));
 }
 
@@ -134,14 +149,14 @@ async function chooseReaders(
   models: readonly FlowReport[],
   isForAll: boolean,
 ) {
-  const { ledger, log } = turn.run;
+  const { ledger, log, mailer } = turn.run;
   const reason = findReasonToSkip(report, models);
   const readers: Reader[] = [];
   const leftOut = new Map<string, { to: string; messageId: string }[]>();
   const changes = new Map<number, ReturnType<typeof compareReports>>();
   for (const recipient of recipients) {
     const { address: to } = recipient;
-    const from = isForAll ? findMailedBefore(turn.receipt, to) : undefined;
+    const from = isForAll ? findMailedBefore(turn.receipt, to, mailer.delivers) : undefined;
     let why = reason;
     let correction: Reader['correction'] = null;
     if (from !== undefined) {
@@ -344,9 +359,9 @@ async function sendOne(turn: MailingLease, message: Outgoing, results: Map<strin
   const { to } = message;
   await turn.note([message], 'sending', '');
   try {
-    const answer = await run.mailer.send(message.build(), { confirm: async () => await turn.confirm() });
-    const { status, detail } = answer;
-    const written = 'file' in answer ? { file: answer.file } : {};
+    const { status, detail, ...written } = await run.mailer.send(message.build(), {
+      confirm: async () => await turn.confirm(),
+    });
     const result = { to, outcome: status, detail, ...written };
     // The outcome holds, even if the write below fails.
     results.set(to, result);

@@ -138,6 +138,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   });
   return {
     url,
+    delivers: true,
     patienceMs: options.patienceMs,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       const mail = buildMailOptions(message);
@@ -327,6 +328,6 @@ function decode(text: string): string {
 function invalid(what: string): Fault {
   return new Fault('SMTP_URL_INVALID', `mail: the SMTP address ${what}`, {
     kind: 'usage',
-    hint: 'Write smtp://user:password@host:587 or smtps://user:password@host:465, with special characters escaped.',
+    hint: 'Write smtp://user:password@host:587 or smtps://user:password@host:465, with special characters escaped; or folder, if mail belongs into FLOWDROP_OUTBOX_DIR.',
   });
 }

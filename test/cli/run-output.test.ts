@@ -10,7 +10,7 @@ function describe(...dates: readonly DateResult[]): string {
   const print: Cli['print'] = (_, text) => {
     shown = [text].flat().join('\n');
   };
-  const openers = { runId: 'r1' } as CliContext['openers']; // Only the id is used.
+  const openers = { runId: 'r1', deliversMail: () => true } as CliContext['openers']; // Nothing else is used.
   const result = createResult({ dates: [...dates] });
   printRun({ print, openers }, { result, deliveries: [], error: undefined, shortfall: undefined });
   return shown;

@@ -283,6 +283,7 @@ export class Life {
           ),
         );
       },
+      deliversMail: () => true,
       openMailer: async () => {
         const server = isMailDown ? NO_SERVER : String(this.#world.mail.env['FLOWDROP_SMTP_URL']);
         const mailer = openSmtpMailer({ url: server, patienceMs: PATIENCE_MS });
