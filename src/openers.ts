@@ -332,9 +332,7 @@ function createMailOpeners(env: Environment, cwd: string) {
         directory: directory(),
         isRecipient: url === FOLDER,
       });
-    const patienceSeconds = readRuled(env, 'FLOWDROP_MAIL_RETRY_SECONDS');
-    const patienceMs = patienceSeconds === undefined ? undefined : patienceSeconds * 1000;
-    return (await import('./mail/smtp.ts')).openSmtpMailer({ url, patienceMs });
+    return (await import('./mail/smtp.ts')).openSmtpMailer({ url });
   };
   return {
     async openMailer(): Promise<Mailer> {

@@ -15,7 +15,7 @@ import { listReports } from '../report/text/mail-view.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
-import { assertDate, type Call, type Cli, usage, withLedger } from './context.ts';
+import { assertDate, type Call, type Cli, readPatience, usage, withLedger } from './context.ts';
 import { describeDeliveries } from './run-output.ts';
 
 export async function report(cli: Cli, { argument, options }: Call<'report'>) {
@@ -27,7 +27,7 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>) {
     throw usage('--report and --revision work only with --show', 'Add --show, or leave them out.');
   if (job.reports.length === 0)
     throw usage(`the job ${job.name} has no reports`, `Add \`reports:\` to ${job.file}.`, 'REPORT_NONE');
-  const { env } = cli;
+  const env = { ...cli.env, mailPatienceMs: readPatience(cli, options.wait) };
   if (folder !== undefined)
     return await withRun(env, job, async (opened) => await preview(cli, opened, job, folder, { date, only }));
   await beginEvents(env, job);

@@ -118,6 +118,8 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
 export function describeDeliveries(job: string, deliveries: readonly Delivery[], delivers: boolean): readonly string[] {
   const owed = [...new Set(deliveries.filter(isOnlyWritten).map(({ date }) => date))];
   const lines = deliveries.filter((delivery) => !isOnlyWritten(delivery)).flatMap(describeDelivery);
+  if (deliveries.some(({ recipients }) => recipients.some(({ outcome }) => outcome === 'failed')))
+    lines.push(`  -> To try again: \`flowdrop report ${job}\`. With --wait 10m it keeps trying for as long.`);
   if (owed.length > 0) lines.push(`Written to a folder and not sent: ${listFirst(owed, MAX_NAMED)}`);
   if (owed.length > 0 && delivers) lines.push(`  -> To send one: \`flowdrop report ${job} --date ${owed.at(-1)}\``);
   const isWritten = owed.length > 0 || deliveries.some(({ recipients }) => recipients.some(isWrittenFor));

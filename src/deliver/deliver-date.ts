@@ -12,6 +12,7 @@ import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { assertNotAborted, isFault } from '../core/errors.ts';
+import { formatDuration, listFirst } from '../core/units.ts';
 import type { JobReport, ReportCondition, ReportRecipient } from '../job/job.ts';
 import { MailFault } from '../mail/message.ts';
 import { formatFinely, formatNumber } from '../report/key-numbers.ts';
@@ -293,6 +294,10 @@ const DEFAULT_PATIENCE_MS = 600_000;
 /** Wait before the second attempt; four times as long before each further one, capped, and jittered downwards. */
 const BACKOFF_MS = 5_000;
 const MAX_BACKOFF_MS = 120_000;
+/** The shortest wait that may help. */
+const MIN_WAIT_MS = 1_000;
+/** Most recipients that a line of the log names. */
+const MAX_NAMED = 5;
 /**
  * After this many messages in a row without an answer the server counts as down; the rest would only wait for it too.
  */
@@ -305,27 +310,34 @@ const MAX_SILENCES = 2;
  */
 async function sendAll(turn: MailingLease, outgoing: readonly Outgoing[], results: Map<string, DeliveredRecipient>) {
   const { run } = turn;
-  let patienceMs = run.mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
+  const code = 'MAIL_FAILED';
+  const reasonOf = (to: string) => results.get(to)?.detail ?? '';
+  let patienceMs = run.mailPatienceMs ?? DEFAULT_PATIENCE_MS;
   let left = await sendRound(turn, outgoing, results);
-  for (let retry = 1; left.length > 0; retry += 1) {
-    const waitMs = backoffMs(retry, Math.random);
+  for (let retry = 1; left.length > 0 && patienceMs >= MIN_WAIT_MS; retry += 1) {
+    const waitMs = Math.min(patienceMs, backoffMs(retry, Math.random));
+    const to = left.map((one) => one.to);
+    const reason = reasonOf(to[0] ?? '');
+    const next = new Date(run.clock.now() + waitMs).toISOString();
+    const when = `next try in ${formatDuration(waitMs)}, the last within ${formatDuration(patienceMs)}`;
+    const who = listFirst(to, MAX_NAMED);
+    run.log.warn({ event: 'mail-put-off', code, to, reason, next }, `mail to ${who} was deferred; ${when}: ${reason}`);
     patienceMs -= waitMs;
-    if (patienceMs < 0) break;
     await pause(run, waitMs);
     left = await sendRound(turn, left, results);
   }
   for (const one of left) {
     const { to } = one;
-    const reason = results.get(to)?.detail ?? '';
+    const reason = reasonOf(to);
     // To other workers, an undelivered message must not look as if it were still being sent.
     await turn.note([one], 'failed', reason);
-    run.log.error({ event: 'mail-failed', fate: 'unreachable', to, reason }, `mail to ${to} failed: ${reason}`);
+    run.log.error({ event: 'mail-failed', code, to, reason }, `mail to ${to} failed: ${reason}`);
   }
 }
 
 /** @param retry number of the retry, from 1 @param random in [0, 1), for the jitter */
 function backoffMs(retry: number, random: () => number): number {
-  return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
+  return Math.round(Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2));
 }
 
 /** @returns the messages that the next round retries */
@@ -372,12 +384,8 @@ async function sendOne(turn: MailingLease, message: Outgoing, results: Map<strin
     if (!(error instanceof MailFault)) throw error;
     const { code, fate, message: reason, hint } = error;
     // This run retries deferred mail, and reports it as failed at the end if it stays deferred.
-    if (fate === 'later' || fate === 'unreachable')
-      run.log.warn(
-        { event: 'mail-put-off', code, fate, to, reason },
-        `mail to ${to} was deferred and will be retried: ${reason}`,
-      );
-    else run.log.error({ event: 'mail-failed', code, fate, to, reason }, `mail to ${to} failed: ${reason}`);
+    if (fate === 'settings' || fate === 'unknown')
+      run.log.error({ event: 'mail-failed', code, fate, to, reason }, `mail to ${to} failed: ${reason}`);
     run.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
     const result = { to, outcome: 'failed' as const, detail: [reason, hint].filter(Boolean).join(' ') };
     results.set(to, result);

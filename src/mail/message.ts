@@ -206,8 +206,6 @@ export interface Mailer {
   readonly delivers: boolean;
   /** Allowed domains, lower case; absent: all. */
   readonly allowedDomains?: readonly string[];
-  /** Total time that a run may wait between retries of deferred mail; absent: the default in `deliver/`. */
-  readonly patienceMs?: number | undefined;
   /** Not idempotent: each call is a mail. @throws MailFault if it was not delivered, or its delivery is unknown */
   send(message: MailMessage, options?: SendOptions): Promise<MailOutcome>;
   /**

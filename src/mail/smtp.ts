@@ -27,8 +27,6 @@ interface SmtpOptions {
    * dead server sooner, but sends a mail twice if a slow server had accepted it after all.
    */
   readonly timeoutMs?: number;
-  /** Total time that a run may wait between retries of deferred mail; absent: the default in `deliver/`. */
-  readonly patienceMs?: number | undefined;
 }
 
 const DEFAULT_TIMEOUT_MS = 600_000;
@@ -139,7 +137,6 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   return {
     url,
     delivers: true,
-    patienceMs: options.patienceMs,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       const mail = buildMailOptions(message);
       const id = String(mail.messageId);

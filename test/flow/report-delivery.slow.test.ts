@@ -8,10 +8,11 @@ import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
 import { beforeAll, expect, it } from 'vitest';
-import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { findFreePort } from '../support/server-process.ts';
 import { pickNewest } from '../support/store-keys.ts';
 
 const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
@@ -127,6 +128,32 @@ it('what was written to a folder is owed to a mail server: the newest is sent, o
   expect((await type(server, 'report', job)).stdout).toBe(
     `Report of ${second}: nothing left to mail (1 already received it).\n`,
   );
+});
+
+it('each try of a mail server that is busy or down says when the next is, for as long as --wait says', async () => {
+  const job = await writeJob(cwd, { name: 'patient', to: 'patient-drops', reports: `${REPORT}[desk@example.com]` });
+  await flowdrop(['run', job, '--no-report'], { cwd, env, code: 0 });
+  let isBusy = true;
+  const busy = await startSmtpReceiver({
+    onRcptTo(_address, _session, done) {
+      done(isBusy ? buildReply(450, 'not now') : null);
+      isBusy = false;
+    },
+  });
+  cleanups.push(busy.close);
+  const waited = await flowdrop(['report', job, '--wait', '6s'], { cwd, env: mailTo(busy), code: 0 });
+  expect(waited.stderr).toMatch(
+    /mail to desk@example\.com was deferred; next try in \d\.\d s, the last within 6\.0 s: .*450/,
+  );
+  expect(waited.stdout).toContain('  sent desk@example.com: 250');
+  const nowhere = { ...env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await findFreePort()}` };
+  const only = ['report', job, '--only', 'me@example.com', '--wait'];
+  const failed = await flowdrop([...only, '0'], { cwd, env: nowhere, code: 1 });
+  expect(failed.stdout).toMatch(/ {2}failed me@example\.com: .*ECONNREFUSED/);
+  expect(failed.stdout).toContain('-> To try again: `flowdrop report patient`.');
+  expect(failed.stderr).not.toContain('next try');
+  const { stderr } = await flowdrop([...only, 'long'], { cwd, env: nowhere, code: 2 });
+  expect(stderr).toContain('WAIT_INVALID: --wait is "long"; allowed is');
 });
 
 it('a folder that the settings name as the recipient has received what was written to it', async () => {
