@@ -31,6 +31,7 @@ import {
   readSecret,
 } from './settings/setting-list.ts';
 import {
+  MAIL_FOLDER,
   readApiKey,
   readCalendar,
   readKey,
@@ -319,18 +320,15 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
   };
 }
 
-/** As the mail server: the folder is where mail belongs. */
-const FOLDER = 'folder';
-
 function createMailOpeners(env: Environment, cwd: string) {
   const directory = () => resolve(cwd, readSetting(env, 'FLOWDROP_OUTBOX_DIR'));
   const readServer = () => readSecret(env, 'FLOWDROP_SMTP_URL', cwd) || undefined;
   const openAnyMailer = async (): Promise<Mailer> => {
     const url = readServer();
-    if (!url || url === FOLDER)
+    if (!url || url === MAIL_FOLDER)
       return (await import('./mail/message.ts')).openOutboxMailer({
         directory: directory(),
-        isRecipient: url === FOLDER,
+        isRecipient: url === MAIL_FOLDER,
       });
     return (await import('./mail/smtp.ts')).openSmtpMailer({ url });
   };
@@ -343,7 +341,7 @@ function createMailOpeners(env: Environment, cwd: string) {
       return restrictMailer(await openAnyMailer(), allowed);
     },
     /** Folder that mail is written to without a server; `undefined` with one. */
-    findOutbox: () => ([undefined, FOLDER].includes(readServer()) ? directory() : undefined),
+    findOutbox: () => ([undefined, MAIL_FOLDER].includes(readServer()) ? directory() : undefined),
     /** As of the mailer that is opened. @throws Fault `SETTING_INVALID` */
     deliversMail: () => readServer() !== undefined,
     /**
