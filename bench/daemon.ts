@@ -113,7 +113,7 @@ async function makeJob(folder: string, name: string, sessions: readonly string[]
       ...{ id, run_id: id, job: name, args: ['run', name], started_at: at, updated_at: at, finished_at: at },
       ...{ planned_pages: 465, pages: 467, rows: 7_000_000, requests: 480, splits: 2, bytes: 900_000_000 },
       dates: [{ date, status: 'sealed', rows: 7_000_000, requests: 471, revision: 1 }],
-      reports: [{ report: 'flow', date, sent: 2, unsent: 0 }],
+      reports: [{ report: 'flow', date, sent: 2, written: 0, unsent: 0 }],
     });
     await history.write(record);
   };

@@ -31,6 +31,7 @@ import {
   readSecret,
 } from './settings/setting-list.ts';
 import {
+  MAIL_FOLDER,
   readApiKey,
   readCalendar,
   readKey,
@@ -323,12 +324,15 @@ function createSourceOpeners(env: Environment, cwd: string, stateDir: string) {
 
 function createMailOpeners(env: Environment, cwd: string) {
   const directory = () => resolve(cwd, readSetting(env, 'FLOWDROP_OUTBOX_DIR'));
+  const readServer = () => readSecret(env, 'FLOWDROP_SMTP_URL', cwd) || undefined;
   const openAnyMailer = async (): Promise<Mailer> => {
-    const url = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
-    if (!url) return (await import('./mail/message.ts')).openOutboxMailer({ directory: directory() });
-    const patienceSeconds = readRuled(env, 'FLOWDROP_MAIL_RETRY_SECONDS');
-    const patienceMs = patienceSeconds === undefined ? undefined : patienceSeconds * 1000;
-    return (await import('./mail/smtp.ts')).openSmtpMailer({ url, patienceMs });
+    const url = readServer();
+    if (!url || url === MAIL_FOLDER)
+      return (await import('./mail/message.ts')).openOutboxMailer({
+        directory: directory(),
+        isRecipient: url === MAIL_FOLDER,
+      });
+    return (await import('./mail/smtp.ts')).openSmtpMailer({ url });
   };
   return {
     async openMailer(): Promise<Mailer> {
@@ -339,7 +343,9 @@ function createMailOpeners(env: Environment, cwd: string) {
       return restrictMailer(await openAnyMailer(), allowed);
     },
     /** Folder that mail is written to without a server; `undefined` with one. */
-    findOutbox: () => (readSecret(env, 'FLOWDROP_SMTP_URL', cwd) ? undefined : directory()),
+    findOutbox: () => ([undefined, MAIL_FOLDER].includes(readServer()) ? directory() : undefined),
+    /** As of the mailer that is opened. @throws Fault `SETTING_INVALID` */
+    deliversMail: () => readServer() !== undefined,
     /**
      * Where alerts or events are posted; `undefined` without an address.
      * @param address of a job's own, instead of the setting's

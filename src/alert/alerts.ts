@@ -37,8 +37,8 @@ const WEBHOOK_TARGET = 'webhook';
 
 /**
  * Never throws.
- * @returns the targets that were notified now, and those that could not be. `file`: the mail was written to the outbox,
- * because no SMTP server is set. `unread`: why the conditions of the dates could not be read from an opened store; then gaps
+ * @returns the targets that were notified now, and those that could not be. `file`: the mail was written to a
+ * folder. `unread`: why the conditions of the dates could not be read from an opened store; then gaps
  * are unknown. `isWhole`: everything about the job could be read, and every target was notified
  */
 export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
@@ -63,7 +63,8 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
     }
   };
   const webhook = job.alerts.webhook ? await attempt('webhook', () => env.openWebhook('alert')) : undefined;
-  const targets = listTargets(job, webhook !== undefined);
+  const delivers = (await attempt('mailer', async () => env.deliversMail())) ?? true;
+  const targets = listTargets(job, webhook !== undefined, delivers);
   if (targets.length === 0) return { sent, unsent, unread, isWhole };
   const calendar = await attempt('calendar', () => env.readCalendar());
   const store = await attempt('store', () => env.openStore(job.drop.to, { objects: job.drop.s3 }));
@@ -107,24 +108,27 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
         pickAlerts(state, alerts),
         pickAlerts(state, recovered),
       );
+      const address = target.replace(IN_FOLDER, '');
       let file: string | undefined;
       try {
         if (target === WEBHOOK_TARGET) await webhook?.post(notice, env.signal);
         else {
           mailer ??= await env.openMailer();
-          file = await mailNotice(env, mailer, target, notice, job);
+          file = await mailNotice(env, mailer, address, notice, job);
         }
       } catch (error) {
         const reason = redact(describeError(error));
-        log.error({ event: 'alert-unsent', target, reason }, `alert not sent to ${target}: ${reason}`);
-        unsent.push({ target, reason });
+        log.error({ event: 'alert-unsent', target: address, reason }, `alert not sent to ${address}: ${reason}`);
+        unsent.push({ target: address, reason });
         continue;
       }
-      log.info(
-        { event: 'alert-sent', target, alerts, recovered, file },
-        file === undefined ? `alert sent to ${target}` : `alert for ${target} written to the outbox: ${file}`,
-      );
-      sent.push({ target, alerts, recovered, file });
+      if (file === undefined) log.info({ event: 'alert-sent', target, alerts, recovered }, `alert sent to ${target}`);
+      else
+        log.info(
+          { event: 'alert-written', target: address, alerts, recovered, file },
+          `alert for ${address} written to a folder: ${file}`,
+        );
+      sent.push({ target: address, alerts, recovered, file });
       state = await outbox.update((now) => forgetDone(noteSent(now, target, due, env.clock.now()), targets));
     }
   } catch (error) {
@@ -139,13 +143,19 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
   return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
 }
 
-/** Who gets the alerts of a job. @param hasWebhook whether there is an address to post them to */
-export function listTargets({ alerts }: Job, hasWebhook: boolean): readonly string[] {
-  const addresses = new Set(alerts.to.map((address) => address.toLowerCase()));
+/** After the address of who was not told: so the alert is still owed when there is a server. */
+const IN_FOLDER = ' (only in a folder)';
+
+/**
+ * Who gets the alerts of a job.
+ * @param hasWebhook whether there is an address to post them to @param delivers whether mail reaches anybody
+ */
+export function listTargets({ alerts }: Job, hasWebhook: boolean, delivers: boolean): readonly string[] {
+  const addresses = new Set(alerts.to.map((address) => `${address.toLowerCase()}${delivers ? '' : IN_FOLDER}`));
   return alerts.webhook && hasWebhook ? [...addresses, WEBHOOK_TARGET] : [...addresses];
 }
 
-/** @returns the file, if the mail was written to the outbox @throws Fault if the target was not notified */
+/** @returns the file, if the mail was written to a folder @throws Fault if the target was not notified */
 async function mailNotice(env: RunEnv, mailer: Mailer, to: string, notice: Notice, { file }: Job) {
   const { mailFrom: from, templatesDir } = env;
   const domain = parseAddress('from', from).address.split('@').at(-1);
@@ -154,7 +164,7 @@ async function mailNotice(env: RunEnv, mailer: Mailer, to: string, notice: Notic
     ...{ from, to, images: [], attachments: [], listUnsubscribe: null },
     ...{ messageId: `${notice.job}.alert.${notice.id}@${domain}`, date: new Date(notice.at) },
   });
-  if (outcome.status === 'sent') return outcome.file;
+  if (outcome.status !== 'refused') return outcome.file;
   throw new Fault('ALERT_REFUSED', `mail: ${to} was refused: ${outcome.detail}`, {
     hint: `Correct \`alerts.to\` in ${file}; the next run sends the alert again.`,
   });
@@ -262,7 +272,8 @@ function addReports({ job, conditions, deliveries = [], withReports }: RunFacts,
     }
     if (pending) add('report-pending', date, { date });
     for (const { to, outcome, detail: said } of recipients) {
-      if (outcome !== 'sent') add(`report-${outcome}`, `${template}/${to}`, { date, said, report: { template, to } });
+      if (outcome === 'refused' || outcome === 'failed')
+        add(`report-${outcome}`, `${template}/${to}`, { date, said, report: { template, to } });
     }
   }
   const newest = Object.keys(conditions).sort().at(-1);

@@ -10,7 +10,7 @@ import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { assertNotAborted, describeError, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { formatRecipientKey, openReceiptLog, type Receipt } from '../deliver/receipt.ts';
+import { findMailedBefore, formatRecipientKey, openReceiptLog, type Receipt } from '../deliver/receipt.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
 import { dropKeyOf, historyKey } from '../ledger/layout.ts';
 import { Ledger } from '../ledger/ledger.ts';
@@ -251,7 +251,9 @@ async function look(env: RunEnv, job: Job, { ledger, log }: JobEvents, result: R
       const summary = found && (await summarize?.());
       return found && (summary || !summarize) ? [buildReportEvent(origin, found.manifest, sent, summary)] : [];
     };
-    seen.push({ target: JOB_EVENTS, subject: `report/${id}/${date}`, revision, build: () => build() });
+    // What is only in a folder can be posted, but nobody was sent it.
+    if (sent.recipients > 0)
+      seen.push({ target: JOB_EVENTS, subject: `report/${id}/${date}`, revision, build: () => build() });
     if (report.post === null) continue;
     const place = { job: job.name, date, report: id, revision };
     const occasion = { late: isLate && !corrected, corrected, publicUrl: env.readSetting('FLOWDROP_PUBLIC_URL') };
@@ -295,16 +297,17 @@ async function* listMailed(
   }
 }
 
-/** `undefined` if nobody was mailed: a test mail to somebody else is not the report. */
+/** `undefined` without a mail, in a folder or sent: a test mail to somebody else is not the report. */
 function sumReceipt({ template, to }: JobReport, id: string, receipt: Receipt) {
   const addresses = to.map(({ address }) => formatRecipientKey(address));
-  const times = Object.entries(receipt.recipients).flatMap(([address, { status, at }]) =>
-    status === 'sent' && addresses.includes(address) ? [at] : [],
-  );
-  const [time] = times.sort();
+  const ofReport = Object.entries(receipt.recipients).filter(([address]) => addresses.includes(address));
+  const listTimes = (wanted: string) =>
+    ofReport.flatMap(([, { status, at }]) => (status === wanted ? [at] : [])).sort();
+  const times = listTimes('sent');
+  const [time] = [...times, ...listTimes('written')];
   if (time === undefined) return undefined;
   // One of the recipients was mailed an earlier revision.
-  const isCorrection = addresses.some((address) => receipt.mailed_before?.[address] !== undefined);
+  const isCorrection = addresses.some((address) => findMailedBefore(receipt, address, false) !== undefined);
   return { id, template, recipients: times.length, time, isCorrection };
 }
 

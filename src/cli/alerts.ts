@@ -45,7 +45,8 @@ async function readAlerts(openers: Cli['openers'], job: Job) {
     fault = describeError(error);
     return listOpenAlerts(undefined, job.name, path);
   });
-  const targets = listTargets(job, (await openers.openWebhook('alert')) !== undefined);
+  const hasWebhook = (await openers.openWebhook('alert')) !== undefined;
+  const targets = listTargets(job, hasWebhook, openers.deliversMail());
   return {
     job: job.name,
     file: job.file,

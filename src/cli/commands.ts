@@ -27,6 +27,8 @@ export type GlobalOptions = ValuesOf<typeof GLOBAL_OPTIONS> & { readonly jobs: s
 /** What the commands take that write a log of a job. */
 export const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
 
+const MAIL_WAIT = 'how long to retry a mail server, e.g. 30s, 10m, 0 (default: 1m on a terminal)';
+
 const OTHER_BACKFILLS = ['missing', 'failed', 'all', 'acceptChange', 'dryRun'];
 
 /** Options of `serve` for data of its own. An archive has its dates, order and files; its engine counts no rows of files. */
@@ -148,6 +150,7 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     argument: JOB,
     options: {
       noReport: flag('export only'),
+      wait: text('duration', MAIL_WAIT),
       stage: flag('only fetch full pages of the running session; seal and mail nothing', ['newStore']),
       newStore: flag('accept the store at `drop.to` after you moved, emptied or replaced it on purpose'),
     },
@@ -189,6 +192,7 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
     options: {
       date: text('date', 'trading date; default: the newest sealed one, and late ones inside the lookback'),
       preview: text('dir', 'write HTML, text, .eml and attachments to this folder; send nothing'),
+      wait: text('duration', MAIL_WAIT),
       only: text('address', 'only for this address, even if it has received the report or is no recipient'),
       show: flag('print the mailed page from the archive; send nothing', ['preview', 'only']),
       report: text('id', 'with --show: id of the report in the archive'),

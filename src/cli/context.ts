@@ -86,6 +86,27 @@ export function assertDate(option: string, text: string): void {
   throw usage(message, `Write it like ${option} 2026-11-20.`, 'DATE_INVALID');
 }
 
+const WAIT = /^(?:0|(\d+) ?([smh]))$/;
+const WAIT_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
+/** A person who waits at a terminal types the command again; after a nightly run there is none for a day. */
+const TERMINAL_PATIENCE_MS = 60_000;
+
+/**
+ * How long to retry a mail server, ms: as typed, else as set, else short on a terminal; `undefined`: the default.
+ * @throws Fault `WAIT_INVALID`, `SETTING_INVALID` (usage)
+ */
+export function readPatience({ openers, terminal }: Cli, wait: string | undefined): number | undefined {
+  if (wait !== undefined) {
+    const [typed, amount = '0', unit = 's'] = WAIT.exec(wait) ?? [];
+    if (typed !== undefined) return Number(amount) * (WAIT_UNITS[unit] ?? 1);
+    const message = `--wait is ${JSON.stringify(wait)}; allowed is a duration in seconds, minutes or hours, or 0`;
+    throw usage(message, 'Write it like --wait 10m.', 'WAIT_INVALID');
+  }
+  const seconds = openers.readSetting('FLOWDROP_MAIL_RETRY_SECONDS');
+  if (seconds !== undefined) return seconds * 1000;
+  return terminal.columns.err === undefined ? undefined : TERMINAL_PATIENCE_MS;
+}
+
 const DIRECTORY_HINT = 'Run the job first, or check `drop.to` in the job file.';
 
 /**

@@ -1,18 +1,19 @@
 /**
- * `flowdrop init [DIR]`: writes a commented job file, for reports one of the option chains that they need, and a settings
- * file, and tries the connection; with `--add NAME` it
- * writes one more job file, of a chosen kind. They are shipped files with the choices of the caller: flags first, then
- * answers, then defaults; what was not chosen stays a comment. Questions come line by line: on a terminal with editing and
- * hidden secrets, from a pipe in order; each gets a valid answer, or nothing is written. Invariants: nothing is overwritten
- * without --force, and replaced files are kept beside the new ones; every value is read back exactly as it was given;
- * secrets come from answers or files, never from arguments, which other users and the shell's history can see.
+ * `flowdrop init [DIR]`: writes a commented job file, for reports one of the option chains that they need, and a
+ * settings file, which the API has accepted; with `--add NAME` it writes one more job file, of a chosen kind. They are
+ * shipped files with the choices of the caller: flags first, then answers, then defaults; what was not chosen stays a
+ * comment. Questions come line by line: on a terminal with editing and hidden secrets, from a pipe in order; each gets
+ * a valid answer, or nothing is written. Invariants: nothing is overwritten without
+ * --force, and replaced files are kept beside the new ones; every value is read back exactly as it was given; secrets
+ * come from answers or files, never from arguments, which other users and the shell's history can see.
  */
-import { appendFile, readFile, rename, stat } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { parseDocument } from 'yaml';
-import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
+import { readFileIfExists, tryParseJson, writeWholeFile } from '../core/atomic-file.ts';
 import { assertNotAborted, describeError, EXIT_CODES, Fault, isFault } from '../core/errors.ts';
 import { startProcess } from '../daemon/run-process.ts';
 import type { Job } from '../job/job.ts';
@@ -20,7 +21,7 @@ import { assertDistinct, readValidJobs } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
 import { USUAL_CHAIN } from '../job/report-shape.ts';
 import { parseSmtpUrl } from '../mail/smtp.ts';
-import { sourceUrl } from '../settings/settings.ts';
+import { completeAddress, MAIL_FOLDER, sourceUrl } from '../settings/settings.ts';
 import { parseLocation } from '../store/object-key.ts';
 import { JOB_KINDS } from './commands.ts';
 import { type Call, type Cli, nameProgram, usage } from './context.ts';
@@ -42,7 +43,9 @@ interface Choice {
 /** By name; an empty one was not chosen, and stays a comment. */
 type Settings = Readonly<Record<string, string>>;
 
-/** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage) */
+type Chosen = Choice & Readonly<{ kind: Kind; settings: Settings; tried?: Trial | undefined }>;
+
+/** @throws Fault `ANSWER_INVALID`, `FILE_EXISTS`, `JOB_INVALID` (usage); what the API refused */
 export async function init(cli: Cli, { argument: dir = '.', options: flags }: Call<'init'>) {
   const { terminal, globals, self } = cli;
   const folder = resolve(cli.cwd, dir);
@@ -54,10 +57,8 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   // Before the questions, so that no one types a key in vain.
   if (!force) await assertAbsent(isFirst ? [path, chainPath, settingsPath] : [path]);
   const others = (await readValidJobs(dirname(path)).catch(() => [])).filter(({ file }) => file !== path);
-  const { kind, settings, ...choice } = await withAnswers<Choice & { kind: Kind; settings: Settings }>(
-    cli,
-    flags,
-    (ask) => (isFirst ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others)),
+  const { kind, settings, tried, ...choice } = await withAnswers<Chosen>(cli, flags, (ask) =>
+    isFirst ? choose(cli, flags, ask) : chooseMore(cli, flags, ask, add, others),
   );
   const { name, to, symbols, recipients } = choice;
   const files: NewFile[] = [{ path, text: fillJob(await readShipped(cli, kind), choice) }];
@@ -81,12 +82,12 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
   const tell = (said: string) => (globals.json ? terminal.err(said) : terminal.out(said));
   for (const file of kept) tell(`kept   ${show(file)}\n`);
   for (const file of files) tell(`wrote  ${show(file.path)}\n`);
-  /** Without these the connection cannot be tested. */
-  const missing = (isFirst ? ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'] : []).filter(
-    (one) => ![one, `${one}_FILE`].some((setting) => settings[setting] || self.env[setting]),
-  );
-  const isTried = !offline && missing.length === 0;
-  const exitCode = isTried ? await tryConnection(cli, folder, name, settings, tell) : undefined;
+  // Another job may need what the folder does not have yet.
+  const trial = isFirst || offline ? tried : await tryJob(cli, folder, dirname(path), name, self.env);
+  if (trial) tell(`${trial.ok ? 'ok    ' : 'FAIL  '} ${name}: ${describeTrial(trial)}\n`);
+  if (trial?.ok === false)
+    tell(`The files are written. Correct them, then: ${nameProgram(self.env)} check --live ${name}\n`);
+  const missing = isFirst ? listMissing(settings, self.env) : [];
   if (missing.length > 0)
     tell(`The connection was not tested; first put ${missing.join(' and ')} into ${show(settingsPath)}.\n`);
   const commands = [`plan ${name}`, ...(hasChain ? [`run ${USUAL_CHAIN}`] : []), `run ${name}`];
@@ -95,10 +96,17 @@ export async function init(cli: Cli, { argument: dir = '.', options: flags }: Ca
     ...(cd === '' ? [] : [`cd ${cd}`]),
     ...(isFirst ? [`doctor ${name}`, ...commands, 'start'] : commands).map((one) => `${nameProgram(self.env)} ${one}`),
   ];
-  const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
+  const connection = trial === undefined ? 'untried' : trial.ok ? 'ok' : 'failed';
   const document = { job: name, kind: add && kind, written: files.map((file) => file.path), kept, connection, next };
   cli.print(document, ['Next:', ...next.map((line) => `  ${line}`)]);
-  return exitCode;
+  return trial?.exitCode;
+}
+
+/** What the connection cannot be tested without. */
+function listMissing(settings: Settings, env: Cli['self']['env']): readonly string[] {
+  return ['FLOWDROP_API_URL', 'FLOWDROP_API_KEY'].filter(
+    (one) => ![one, `${one}_FILE`].some((setting) => settings[setting] || env[setting]),
+  );
 }
 
 /** Without a mode it has the system's. */
@@ -110,7 +118,7 @@ async function assertAbsent(paths: readonly string[]): Promise<void> {
   for (const path of paths) if (await stat(path).catch(() => undefined)) present.push(path);
   if (present.length === 0) return;
   const hint =
-    'Choose another directory (`flowdrop init DIR`), or replace with --force: existing files are kept as FILE.old.';
+    'One more job: `flowdrop init --add NAME`. To replace: `flowdrop init --force`; what is there is kept as FILE.old. Another folder: `flowdrop init DIR`.';
   throw usage(`${present.join(' and ')} already ${present.length > 1 ? 'exist' : 'exists'}`, hint, 'FILE_EXISTS');
 }
 
@@ -136,24 +144,38 @@ async function hideFromGit(folder: string, name: string): Promise<void> {
   await appendFile(path, `${text === '' || text.endsWith('\n') ? '' : '\n'}${name}\n`);
 }
 
-/** Runs the check as the next command would: in its own process, in that directory. @returns its exit code */
-async function tryConnection(
-  { self, globals }: Cli,
-  cwd: string,
-  name: string,
-  settings: Settings,
-  tell: (text: string) => void,
-): Promise<number> {
-  // This process may have settings from an older file: the new ones win.
-  const fresh = Object.entries(settings).filter(([setting, value]) => setting.startsWith('FLOWDROP_API_') && value);
-  const older = settings['FLOWDROP_API_KEY_FILE'] ? { FLOWDROP_API_KEY: undefined } : {};
-  const env = { ...self.env, ...older, ...Object.fromEntries(fresh) };
-  const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', name];
-  const pass = (line: string) => tell(`${line}\n`);
-  const child = startProcess({ executable: self.executable, args, env, cwd }, { onOut: pass, onErr: pass });
-  const { code = EXIT_CODES.failed } = await child.done;
-  if (code !== 0) tell(`The files are written. Correct them, then: ${nameProgram(self.env)} check --live ${name}\n`);
-  return code;
+const DENIED: ReadonlySet<string> = new Set(['UNAUTHORIZED', 'SUBSCRIPTION_REQUIRED']);
+
+/** What `check --live` says of one job. */
+type Trial = Readonly<{ ok: boolean; message: string; exitCode: number; code?: string; hint?: string }>;
+
+function describeTrial({ message, hint }: Trial): string {
+  return [message, hint].filter(Boolean).join('\n  -> ');
+}
+
+/** Runs the check as the next command would: in its own process. */
+async function tryJob({ self }: Cli, cwd: string, jobs: string, name: string, env: Cli['self']['env']): Promise<Trial> {
+  const args = [...self.args, '--json', '--jobs', jobs, 'check', '--live', name];
+  const { code: exitCode = EXIT_CODES.failed, stdout, stderr } = await startProcess({ ...self, args, env, cwd }).done;
+  const [said] = (tryParseJson(stdout) as readonly Omit<Trial, 'exitCode'>[] | undefined) ?? []; // As `check` prints it.
+  return { ...(said ?? { ok: false, message: stderr.trim() }), exitCode };
+}
+
+/** Tries settings and job before they are written; an API that does not answer takes a while. @returns `undefined` without all of them */
+async function trySettings(cli: Cli, text: string, settings: Settings): Promise<Trial | undefined> {
+  if (listMissing(settings, cli.self.env).length > 0) return undefined;
+  cli.terminal.err('Testing the connection ...\n');
+  const scratch = await mkdtemp(join(tmpdir(), 'flowdrop-init-'));
+  try {
+    await writeWholeFile(join(scratch, 'job.yaml'), text);
+    // This process may have settings from an older file: the new ones win.
+    const fresh = Object.entries(settings).filter(([setting, value]) => setting.startsWith('FLOWDROP_API_') && value);
+    const older = settings['FLOWDROP_API_KEY_FILE'] ? { FLOWDROP_API_KEY: '' } : {};
+    const env = { ...cli.self.env, ...older, ...Object.fromEntries(fresh), FLOWDROP_STATE_DIR: join(scratch, 'state') };
+    return await tryJob(cli, cli.cwd, scratch, 'job', env);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
 }
 
 /** @param check throws a Fault for an answer that is not allowed @param isSecret hidden while it is typed */
@@ -171,16 +193,41 @@ async function choose(cli: Cli, flags: Flags, ask: Ask) {
     } catch {
       // The message does not repeat the value: it may be the key.
       const message = 'not an API address; allowed is scheme (http, https), host, port and path';
-      throw usage(message, undefined, 'SETTING_INVALID');
+      const complete = completeAddress(url);
+      throw usage(message, complete && `Write ${complete}`, 'SETTING_INVALID');
     }
   };
   if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
   if (flags.to !== undefined) assertPlace(flags.to);
   assertAllowed(shipped, { name: flags.name, recipients: flags.reportTo, symbols: flags.symbols });
   const later = known['FLOWDROP_API_URL'] ?? '';
-  const apiUrl = flags.apiUrl ?? (await ask('Address of the options data API (empty: later)', later, assertApiUrl));
+  const askUrl = async () => await ask('Address of the options data API (empty: later)', later, assertApiUrl);
   const hasKey = flags.apiKeyFile !== undefined || isSet('FLOWDROP_API_KEY');
-  const apiKey = hasKey ? '' : await ask('Its key, not shown (empty: later)', '', quoteSetting, true);
+  const askKey = async () => await ask('Its key, not shown (empty: later)', '', quoteSetting, true);
+  let apiUrl = flags.apiUrl ?? (await askUrl());
+  let apiKey = hasKey ? '' : await askKey();
+  const api = () => ({
+    FLOWDROP_API_URL: apiUrl,
+    FLOWDROP_API_KEY: apiKey,
+    FLOWDROP_API_KEY_FILE: fileOf(flags.apiKeyFile),
+  });
+  const { name = INIT_DEFAULTS.name } = flags;
+  const trialJob = fillJob(shipped, { name, to: INIT_DEFAULTS.to, recipients: [], symbols: [] });
+  // Before the other questions: a wrong key must not cost a person all of them.
+  const tryApi = async () => (flags.offline ? undefined : await trySettings(cli, trialJob, api()));
+  let tried = await tryApi();
+  while (tried?.ok === false) {
+    const isKey = DENIED.has(tried.code ?? '');
+    if (!canAsk(cli, flags) || (isKey ? hasKey : flags.apiUrl !== undefined)) {
+      const kind = tried.exitCode === EXIT_CODES.usage ? 'usage' : 'failed';
+      const hint = `${tried.hint ?? ''} Then type the same again; with --offline nothing is tested.`.trimStart();
+      throw new Fault(tried.code ?? 'API_FAILED', `${tried.message}; nothing was written`, { kind, hint });
+    }
+    cli.terminal.err(`  ${isKey ? 'Not with this key: ' : ''}${describeTrial(tried)}\n`);
+    if (isKey) apiKey = await askKey();
+    else apiUrl = await askUrl();
+    tried = await tryApi();
+  }
   const where = 'Where the drops go: a directory or s3://bucket/prefix';
   const to = flags.to ?? (await ask(where, INIT_DEFAULTS.to, assertPlace));
   /** Several answers in one line. */
@@ -192,19 +239,17 @@ async function choose(cli: Cli, flags: Flags, ask: Ask) {
   const hasReport = recipients.length > 0;
   const usual = INIT_DEFAULTS.symbols.join(', ');
   const symbols = flags.symbols ?? (hasReport ? await askList('Watchlist (symbols)', usual, 'symbols') : []);
-  const server = 'Mail server, not shown: smtps://user:password@host (empty: mail is written to out/mail)';
-  const assertServer = (answer: string) => parseSmtpUrl(answer) && quoteSetting(answer);
+  const server = 'Mail server, not shown: smtps://user:password@host (empty: mail is only written to out/mail)';
+  const assertServer = (answer: string) => answer === MAIL_FOLDER || (parseSmtpUrl(answer) && quoteSetting(answer));
   const hasServer = flags.smtpUrlFile !== undefined || isSet('FLOWDROP_SMTP_URL');
   const smtpUrl = hasServer || !hasReport ? '' : await ask(server, '', assertServer, true);
   const settings = {
-    FLOWDROP_API_URL: apiUrl,
-    FLOWDROP_API_KEY: apiKey,
-    FLOWDROP_API_KEY_FILE: fileOf(flags.apiKeyFile),
+    ...api(),
     FLOWDROP_SMTP_URL: smtpUrl,
     FLOWDROP_SMTP_URL_FILE: fileOf(flags.smtpUrlFile),
     FLOWDROP_MAIL_FROM: flags.mailFrom ?? '',
   };
-  return { kind: 'trades' as const, name: flags.name ?? INIT_DEFAULTS.name, to, recipients, symbols, settings };
+  return { kind: 'trades' as const, name, to, recipients, symbols, settings, tried };
 }
 
 async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others: readonly Job[]) {
@@ -222,9 +267,13 @@ async function chooseMore(cli: Cli, flags: Flags, ask: Ask, name: string, others
   return { kind, name, to, dataset: name, recipients: kind === 'trades' ? reportTo : [], symbols, settings: {} };
 }
 
-async function withAnswers<T>(cli: Cli, { yes, ask }: Flags, act: (ask: Ask) => Promise<T>): Promise<T> {
-  // Only where a person, or a pipe that `--ask` announces, can answer.
-  if (yes || !(ask || cli.terminal.inIsTerminal)) return await act(async (_, fallback) => fallback);
+/** Only where a person, or a pipe that `--ask` announces, can answer. */
+function canAsk({ terminal }: Cli, { yes, ask }: Flags): boolean {
+  return !yes && (ask || terminal.inIsTerminal);
+}
+
+async function withAnswers<T>(cli: Cli, flags: Flags, act: (ask: Ask) => Promise<T>): Promise<T> {
+  if (!canAsk(cli, flags)) return await act(async (_, fallback) => fallback);
   const { terminal, signal } = cli;
   const { stdin, inIsTerminal } = terminal;
   let isMuted = false;
@@ -318,7 +367,13 @@ function assertAllowed(text: string, part: Readonly<Record<string, string | read
     parseJob('', fillJob(text, { name, to, recipients: ['desk@example.com'], symbols: [], ...given }));
   } catch (error) {
     if (!isFault(error) || error.code !== 'JOB_INVALID') throw error;
-    throw usage(error.message.replace(/^:\d+: /gm, ''), undefined, 'ANSWER_INVALID');
+    const lines = error.message.replace(/^:\d+: /gm, '').split('\n');
+    // Of several in one answer, the rule once.
+    const wrong = lines.map((line) => /^(\w+)[\w.]*: got (".*"); (.*)$/.exec(line));
+    const [, key, , rule] = wrong[0] ?? [];
+    const values = wrong.map((one) => (one?.[3] === rule ? one?.[2] : undefined));
+    const isOne = !values.includes(undefined);
+    throw usage(isOne ? `${key}: got ${values.join(', ')}; ${rule}` : lines.join('; '), undefined, 'ANSWER_INVALID');
   }
 }
 

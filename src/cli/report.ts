@@ -15,8 +15,8 @@ import { listReports } from '../report/text/mail-view.ts';
 import { type Run, withRun } from '../run/run.ts';
 import { recordRun } from '../run/run-recorder.ts';
 import { hasFailed } from '../state/run-result.ts';
-import { assertDate, type Call, type Cli, usage, withLedger } from './context.ts';
-import { describeDelivery } from './run-output.ts';
+import { assertDate, type Call, type Cli, readPatience, usage, withLedger } from './context.ts';
+import { describeDeliveries } from './run-output.ts';
 
 export async function report(cli: Cli, { argument, options }: Call<'report'>) {
   const { date, only, preview: folder } = options;
@@ -27,7 +27,7 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>) {
     throw usage('--report and --revision work only with --show', 'Add --show, or leave them out.');
   if (job.reports.length === 0)
     throw usage(`the job ${job.name} has no reports`, `Add \`reports:\` to ${job.file}.`, 'REPORT_NONE');
-  const { env } = cli;
+  const env = { ...cli.env, mailPatienceMs: readPatience(cli, options.wait) };
   if (folder !== undefined)
     return await withRun(env, job, async (opened) => await preview(cli, opened, job, folder, { date, only }));
   await beginEvents(env, job);
@@ -39,7 +39,7 @@ export async function report(cli: Cli, { argument, options }: Call<'report'>) {
     (mailed) => ({ outcome: mailed.some(hasFailed) ? 'failed' : 'done', deliveries: mailed }),
   );
   await postEvents(env, job, undefined);
-  const lines = deliveries.flatMap(describeDelivery);
+  const lines = describeDeliveries(job.name, deliveries, cli.openers.deliversMail());
   cli.print(deliveries, lines.length > 0 ? lines : ['Nothing is sealed yet, so there is nothing to report on.']);
   return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
 }
@@ -56,12 +56,14 @@ async function preview(cli: Cli, run: Run, job: Job, folder: string, chosen: Del
     if (!edition) throw new Fault('REPORT_PENDING', `no date of ${job.drop.dataset} is sealed yet`);
     const path = join(resolve(cli.cwd, folder), `${wanted.template}-${index + 1}`);
     const { html, text, subject, images } = edition.rendered;
+    // The page may be among the attachments: it is the same.
+    const others = edition.attachments.filter(({ bytes }) => !Buffer.from(edition.page).equals(bytes));
     const files: readonly (readonly [string, string | Uint8Array])[] = [
       [`${path}.html`, embedImages(html, images)],
       [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
       [`${path}.eml`, edition.eml],
       [`${path}-full.html`, edition.page],
-      ...edition.attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
+      ...others.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
     ];
     for (const [file, content] of files) await writeWholeFile(file, content);
     written.push(...files.map(([file]) => file));

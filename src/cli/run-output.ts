@@ -14,12 +14,16 @@ export function printRun({ print, openers }: Pick<Cli, 'print' | 'openers'>, fin
   const { result, deliveries, error, shortfall } = finished;
   if (error !== undefined || result === undefined) throw error;
   const log = shortfall !== undefined && `Log lines of this run: ${openers.runId}`;
-  print({ ...result, reports: deliveries }, [...describeRun(result, deliveries, openers.clock.now()), log]);
+  print({ ...result, reports: deliveries }, [
+    ...describeRun(result, openers.clock.now()),
+    ...describeDeliveries(result.job, deliveries, openers.deliversMail()),
+    log,
+  ]);
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
 /** @param nowMs when the run is over, mails and alerts too: as long as it takes in `status` */
-function describeRun(result: RunResult, deliveries: readonly Delivery[], nowMs: number): readonly (string | false)[] {
+function describeRun(result: RunResult, nowMs: number): readonly (string | false)[] {
   const { dates, named, held, clocks, conditions, requests, finished_at: now } = result;
   const columns = ['date', 'result', right('rows'), right('size'), right('requests')];
   const rows = dates.map((date) => [
@@ -62,7 +66,6 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[], nowMs: 
     ...Object.entries(conditions)
       .filter(([, condition]) => condition !== 'available' && condition !== 'empty')
       .map(([date, condition]) => `${date}: ${condition}${explain(date)}`),
-    ...deliveries.flatMap(describeDelivery),
   ];
 }
 
@@ -127,7 +130,32 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
 /** By template. */
 const NAMES: Readonly<Record<string, string>> = { digest: 'Digest', weekly: 'Weekly report' };
 
-export function describeDelivery(delivery: Delivery): readonly string[] {
+/** What became of the reports of a job. @param delivers whether there is a mail server, or the folder is the recipient */
+export function describeDeliveries(job: string, deliveries: readonly Delivery[], delivers: boolean): readonly string[] {
+  const owed = [...new Set(deliveries.filter(isOnlyWritten).map(({ date }) => date))];
+  const lines = deliveries.filter((delivery) => !isOnlyWritten(delivery)).flatMap(describeDelivery);
+  if (deliveries.some(({ recipients }) => recipients.some(({ outcome }) => outcome === 'failed')))
+    lines.push(`  -> To try again: \`flowdrop report ${job}\`. With --wait 10m it keeps trying for as long.`);
+  if (owed.length > 0) lines.push(`Written to a folder and not sent: ${listFirst(owed, MAX_NAMED)}`);
+  if (owed.length > 0 && delivers) lines.push(`  -> To send one: \`flowdrop report ${job} --date ${owed.at(-1)}\``);
+  const isWritten = owed.length > 0 || deliveries.some(({ recipients }) => recipients.some(isWrittenFor));
+  if (isWritten && !delivers)
+    lines.push(
+      `  -> To send it, set FLOWDROP_SMTP_URL, then \`flowdrop report ${job}\`. If mail belongs into the folder: FLOWDROP_SMTP_URL=folder`,
+    );
+  return lines;
+}
+
+function isWrittenFor({ outcome }: Delivery['recipients'][number]): boolean {
+  return outcome === 'written';
+}
+
+/** Nothing was done about what is in a folder. */
+function isOnlyWritten({ recipients, written, leftToOther, pending, skipped, error }: Delivery): boolean {
+  return written > 0 && recipients.length === 0 && !leftToOther && !pending && skipped === null && error === null;
+}
+
+function describeDelivery(delivery: Delivery): readonly string[] {
   const { report, date, recipients, skipped, error } = delivery;
   const what = `${NAMES[report] ?? 'Report'} of ${date}`;
   if (delivery.pending) return [`${what}: pending, because not all the data it needs is sealed; nothing was mailed.`];
@@ -140,8 +168,10 @@ export function describeDelivery(delivery: Delivery): readonly string[] {
   return [
     ...(skipped === null ? [] : [`${what}: not mailed to everybody: ${skipped}`]),
     `${what}${delivery.late ? ', late' : ''}: ${delivery.subject}`,
-    ...recipients.map(({ to, outcome, detail, file }) =>
-      file === undefined ? `  ${outcome} ${to}: ${detail}` : `  written for ${to}, not sent: ${file}`,
-    ),
+    ...recipients.flatMap(({ to, outcome, detail, file }) => {
+      if (file === undefined) return [`  ${outcome} ${to}: ${detail}`];
+      const page = file.replace(/eml$/, 'html');
+      return [`  written for ${to}${outcome === 'written' ? ', not sent' : ''}: ${file}`, `    to read it: ${page}`];
+    }),
   ];
 }

@@ -12,7 +12,7 @@ import { runJob, stageJob } from '../export/run-job.ts';
 import type { BackfillMode } from '../export/select-dates.ts';
 import type { StagedAhead } from '../export/trades/ahead.ts';
 import { readJob } from '../job/job-folder.ts';
-import { assertDate, type Call, type Cli, nameUser, usage } from './context.ts';
+import { assertDate, type Call, type Cli, nameUser, readPatience, usage } from './context.ts';
 import { printPlan } from './plan.ts';
 import { printRun } from './run-output.ts';
 
@@ -23,7 +23,8 @@ export async function run(cli: Cli, { argument, options }: Call<'run'>) {
     return cli.print({ job: job.name, ...staged }, [describe(staged)]);
   }
   const { noReport = false, newStore: isNewStore } = options;
-  return printRun(cli, await runJob(cli.env, job, { command: 'run', withReports: !noReport, isNewStore }));
+  const env = { ...cli.env, mailPatienceMs: readPatience(cli, options.wait) };
+  return printRun(cli, await runJob(env, job, { command: 'run', withReports: !noReport, isNewStore }));
 }
 
 function describe({ date, through, rows, pages, requests, reason }: StagedAhead): string {

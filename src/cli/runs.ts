@@ -9,7 +9,7 @@ import { countOf, formatCount, formatDuration } from '../core/units.ts';
 import { readJob, readValidJobs } from '../job/job-folder.ts';
 import { RunHistory } from '../state/run-history.ts';
 import { type RunLog, readRunLog } from '../state/run-log.ts';
-import { endOf, OUTCOME_WORDS, type RunRecord, whyFailed } from '../state/run-record.ts';
+import { describeMailed, endOf, OUTCOME_WORDS, type RunRecord, whyFailed } from '../state/run-record.ts';
 import { type Call, type Cli, usage } from './context.ts';
 import { escapeText, formatTable, measureWidth, right } from './terminal/text.ts';
 
@@ -101,7 +101,7 @@ function describeRun(run: RunRecord, path: string, lines: RunLog['lines'], nowMs
     next !== null && `Next: \`${next}\``,
     rows.length > 0 && `\n${table}\n`,
     `${countOf(run.requests, 'request')}${again}, ${countOf(run.rows, 'row')}`,
-    ...reports.map(({ report, date, sent, unsent }) => `${report} of ${date}: mailed to ${sent}, not to ${unsent}`),
+    ...reports.map((one) => `${one.report} of ${one.date}: ${describeMailed(one)}`),
     lines.length === 0 ? 'Nothing was logged.' : `\nThe end of ${path}:`,
     ...lines.map(({ at, level, text }) => {
       return `${at === null ? '' : `${formatExactTime(at, EXCHANGE_TIME_ZONE)} `}${level} ${escapeText(text)}`;

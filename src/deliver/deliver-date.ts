@@ -12,6 +12,7 @@ import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { readFileIfExists, writeWholeFile } from '../core/atomic-file.ts';
 import { assertNotAborted, isFault } from '../core/errors.ts';
+import { formatDuration, listFirst } from '../core/units.ts';
 import type { JobReport, ReportCondition, ReportRecipient } from '../job/job.ts';
 import { MailFault } from '../mail/message.ts';
 import { formatFinely, formatNumber } from '../report/key-numbers.ts';
@@ -28,6 +29,7 @@ import {
   findMailedBefore,
   formatRecipientKey,
   isKnownRecipient,
+  isOnlyWritten,
   type MailingLease,
   openReceipt,
   openReceiptLog,
@@ -42,8 +44,8 @@ import { isWaiting } from './report-files.ts';
 /** Of a date that is not sealed, unless `rest` says otherwise. */
 export function createDelivery({ template }: JobReport, date: string, rest: Partial<Delivery>): Delivery {
   return {
-    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, leftToOther: false },
-    ...{ late: false, pending: false, skipped: null, error: null },
+    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, written: 0 },
+    ...{ leftToOther: false, late: false, pending: false, skipped: null, error: null },
     ...rest,
   };
 }
@@ -61,10 +63,13 @@ export async function deliverDate(
   const { job, report, manifest, late, place } = dated;
   const { date, revision } = manifest;
   const { value: before } = await openReceiptLog(run.ledger.store, place).read();
+  const { delivers } = run.mailer;
   const listDue = (receipt: Receipt | undefined) =>
-    only === undefined ? listReaders(report, receipt, revision, past) : [chooseReader(report, only)];
+    only === undefined ? listReaders(report, receipt, revision, { past, delivers }) : [chooseReader(report, only)];
   const readers = listDue(before);
-  const delivery = createDelivery(report, date, { revision, late, alreadySent: countSent(before, revision) });
+  const alreadySent = countSent(before, revision);
+  const written = report.to.filter(({ address }) => before && isOnlyWritten(before, address)).length;
+  const delivery = createDelivery(report, date, { revision, late, alreadySent, written });
   if (readers.length === 0) return delivery;
   const known = before?.revision ?? 0;
   // This process may have slept since it read the manifest, and another one mailed a later revision. But if the date was
@@ -79,7 +84,8 @@ export async function deliverDate(
     const due = listDue(current).map(({ address }) => address);
     const isOutdated = current !== undefined && current.revision > Math.max(revision, known);
     if (due.length === 0 || isOutdated) return undefined;
-    return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(run.clock.now()).toISOString());
+    const opened = openReceipt(identity, current, isAsked, delivers);
+    return claimRecipients(opened, due, new Date(run.clock.now()).toISOString());
   });
   if (turn === 'other') return { ...delivery, leftToOther: true };
   if (turn === 'nothing') return delivery;
@@ -113,12 +119,22 @@ export function chooseReader(report: JobReport, address: string): ReportRecipien
   return known ?? { address, symbols: null, timezone: report.to[0]?.timezone ?? 'UTC' };
 }
 
-/** Recipients still to be mailed. For a past date that a run reported on: only of those who were recipients then. */
-function listReaders({ to }: JobReport, receipt: Receipt | undefined, revision: number, past: boolean) {
+/**
+ * Recipients still to be mailed. For a past date that a run reported on: only of those who were recipients then. What was
+ * written to a folder when there was no server, only a person sends, unless it is the newest date: nobody is flooded.
+ */
+function listReaders(
+  { to }: JobReport,
+  receipt: Receipt | undefined,
+  revision: number,
+  { past, delivers }: { readonly past: boolean; readonly delivers: boolean },
+) {
   const isClosed = past && receipt !== undefined && receipt.by_hand !== true;
-  const recipients = isClosed ? to.filter(({ address }) => isKnownRecipient(receipt, address)) : to;
+  const known = isClosed ? to.filter(({ address }) => isKnownRecipient(receipt, address)) : to;
+  const isLeft = (address: string) => past && delivers && receipt !== undefined && isOnlyWritten(receipt, address);
+  const recipients = known.filter(({ address }) => !isLeft(address));
   const addresses = recipients.map(({ address }) => address);
-  const pending = pendingRecipients(receipt, revision, addresses);
+  const pending = pendingRecipients(receipt, revision, addresses, delivers);
   return recipients.filter(({ address }) => pending.includes(address));
 }
 
@@ -135,14 +151,14 @@ async function chooseReaders(
   models: readonly FlowReport[],
   isForAll: boolean,
 ) {
-  const { ledger, log } = turn.run;
+  const { ledger, log, mailer } = turn.run;
   const reason = findReasonToSkip(report, models);
   const readers: Reader[] = [];
   const leftOut = new Map<string, { to: string; messageId: string }[]>();
   const changes = new Map<number, ReturnType<typeof compareReports>>();
   for (const recipient of recipients) {
     const { address: to } = recipient;
-    const from = isForAll ? findMailedBefore(turn.receipt, to) : undefined;
+    const from = isForAll ? findMailedBefore(turn.receipt, to, mailer.delivers) : undefined;
     let why = reason;
     let correction: Reader['correction'] = null;
     if (from !== undefined && report.template === 'weekly')
@@ -281,6 +297,10 @@ const DEFAULT_PATIENCE_MS = 600_000;
 /** Wait before the second attempt; four times as long before each further one, capped, and jittered downwards. */
 const BACKOFF_MS = 5_000;
 const MAX_BACKOFF_MS = 120_000;
+/** The shortest wait that may help. */
+const MIN_WAIT_MS = 1_000;
+/** Most recipients that a line of the log names. */
+const MAX_NAMED = 5;
 /**
  * After this many messages in a row without an answer the server counts as down; the rest would only wait for it too.
  */
@@ -293,27 +313,34 @@ const MAX_SILENCES = 2;
  */
 async function sendAll(turn: MailingLease, outgoing: readonly Outgoing[], results: Map<string, DeliveredRecipient>) {
   const { run } = turn;
-  let patienceMs = run.mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
+  const code = 'MAIL_FAILED';
+  const reasonOf = (to: string) => results.get(to)?.detail ?? '';
+  let patienceMs = run.mailPatienceMs ?? DEFAULT_PATIENCE_MS;
   let left = await sendRound(turn, outgoing, results);
-  for (let retry = 1; left.length > 0; retry += 1) {
-    const waitMs = backoffMs(retry, Math.random);
+  for (let retry = 1; left.length > 0 && patienceMs >= MIN_WAIT_MS; retry += 1) {
+    const waitMs = Math.min(patienceMs, backoffMs(retry, Math.random));
+    const to = left.map((one) => one.to);
+    const reason = reasonOf(to[0] ?? '');
+    const next = new Date(run.clock.now() + waitMs).toISOString();
+    const when = `next try in ${formatDuration(waitMs)}, the last within ${formatDuration(patienceMs)}`;
+    const who = listFirst(to, MAX_NAMED);
+    run.log.warn({ event: 'mail-put-off', code, to, reason, next }, `mail to ${who} was deferred; ${when}: ${reason}`);
     patienceMs -= waitMs;
-    if (patienceMs < 0) break;
     await pause(run, waitMs);
     left = await sendRound(turn, left, results);
   }
   for (const one of left) {
     const { to } = one;
-    const reason = results.get(to)?.detail ?? '';
+    const reason = reasonOf(to);
     // To other workers, an undelivered message must not look as if it were still being sent.
     await turn.note([one], 'failed', reason);
-    run.log.error({ event: 'mail-failed', fate: 'unreachable', to, reason }, `mail to ${to} failed: ${reason}`);
+    run.log.error({ event: 'mail-failed', code, to, reason }, `mail to ${to} failed: ${reason}`);
   }
 }
 
 /** @param retry number of the retry, from 1 @param random in [0, 1), for the jitter */
 function backoffMs(retry: number, random: () => number): number {
-  return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
+  return Math.round(Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2));
 }
 
 /** @returns the messages that the next round retries */
@@ -347,9 +374,9 @@ async function sendOne(turn: MailingLease, message: Outgoing, results: Map<strin
   const { to } = message;
   await turn.note([message], 'sending', '');
   try {
-    const answer = await run.mailer.send(message.build(), { confirm: async () => await turn.confirm() });
-    const { status, detail } = answer;
-    const written = 'file' in answer ? { file: answer.file } : {};
+    const { status, detail, ...written } = await run.mailer.send(message.build(), {
+      confirm: async () => await turn.confirm(),
+    });
     const result = { to, outcome: status, detail, ...written };
     // The outcome holds, even if the write below fails.
     results.set(to, result);
@@ -360,12 +387,8 @@ async function sendOne(turn: MailingLease, message: Outgoing, results: Map<strin
     if (!(error instanceof MailFault)) throw error;
     const { code, fate, message: reason, hint } = error;
     // This run retries deferred mail, and reports it as failed at the end if it stays deferred.
-    if (fate === 'later' || fate === 'unreachable')
-      run.log.warn(
-        { event: 'mail-put-off', code, fate, to, reason },
-        `mail to ${to} was deferred and will be retried: ${reason}`,
-      );
-    else run.log.error({ event: 'mail-failed', code, fate, to, reason }, `mail to ${to} failed: ${reason}`);
+    if (fate === 'settings' || fate === 'unknown')
+      run.log.error({ event: 'mail-failed', code, fate, to, reason }, `mail to ${to} failed: ${reason}`);
     run.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
     const result = { to, outcome: 'failed' as const, detail: [reason, hint].filter(Boolean).join(' ') };
     results.set(to, result);

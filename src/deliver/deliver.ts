@@ -114,8 +114,9 @@ async function deliverReport(run: Run, job: Job, report: JobReport, { date, only
         return createDelivery(report, day, { late, error: { code, message, ...(hint && { hint }) } });
       },
     );
-    // A past date with nothing left to do is no news.
-    if (delivery !== undefined && !(past && isNothing(delivery))) deliveries.push(delivery);
+    // A past date with nothing left to do is no news; what a folder has, a server is owed until a person sends it.
+    const isLeft = run.mailer.delivers && (delivery?.written ?? 0) > 0;
+    if (delivery !== undefined && !(past && isNothing(delivery) && !isLeft)) deliveries.push(delivery);
     if (past) await rm(run.state.drop(day), { force: true });
   }
   return deliveries;

@@ -27,10 +27,11 @@ const recipientSchema = z
     /**
      * - `waiting`: to be mailed, not started
      * - `sending`: started, with an unknown result
+     * - `written`: to a folder, and not received until a mail server takes it
      * - `failed`: certainly not delivered yet
      * - `skipped`: not to be mailed, for the reason in `detail`
      */
-    status: z.enum(['waiting', 'sending', 'sent', 'refused', 'failed', 'skipped']),
+    status: z.enum(['waiting', 'sending', 'sent', 'written', 'refused', 'failed', 'skipped']),
     /** When the status was set, ISO 8601 in UTC. */
     at: z.iso.datetime(),
     /** Empty while no message has been started for this recipient. */
@@ -60,6 +61,8 @@ const receiptSchema = z
     recipients: z.record(z.string(), recipientSchema).readonly(),
     /** By address: the latest earlier revision that this recipient was mailed. */
     mailed_before: z.record(z.string(), countSchema).readonly().optional(),
+    /** The same of what was only written to a folder. */
+    written_before: z.record(z.string(), countSchema).readonly().optional(),
     /** An operator chose the date: it does not count as the first date that runs reported on. */
     by_hand: z.boolean().optional(),
   })
@@ -89,11 +92,13 @@ export function openReceiptLog(store: Store, { job, date, report }: Omit<ReportP
 /**
  * The receipt of a revision: the existing one, taken over by this worker, or a new one without mailed recipients.
  * @param before the date's receipt, of any revision
+ * @param delivers whether what was only written to a folder waits for a person to send it
  */
 export function openReceipt(
   identity: Pick<Receipt, 'report' | 'job' | 'date' | 'revision' | 'worker'>,
   before: Receipt | undefined,
   isByHand: boolean,
+  delivers: boolean,
 ): Receipt {
   // A date that a run has reported on keeps counting as such.
   const byHand = isByHand && (before === undefined || before.by_hand === true) ? { by_hand: true } : {};
@@ -103,28 +108,47 @@ export function openReceipt(
     return { ...kept, worker: identity.worker, ...byHand };
   }
   const mailed: Record<string, number> = { ...before.mailed_before };
+  const written: Record<string, number> = { ...before.written_before };
   const recipients: Record<string, Receipt['recipients'][string]> = {};
   const detail = `was not mailed revision ${before.revision}`;
-  for (const [key, { status, at }] of Object.entries(before.recipients)) {
-    if (status === 'sent') mailed[key] = before.revision;
+  for (const [key, entry] of Object.entries(before.recipients)) {
+    const { status, at } = entry;
+    if (status === 'sent') {
+      mailed[key] = before.revision;
+      delete written[key];
+      continue;
+    }
+    if (status === 'written') written[key] = before.revision;
     // A test send of the new revision must not make a run forget them.
-    else recipients[key] = { status: 'failed', at, message_id: '', detail };
+    recipients[key] = delivers && status === 'written' ? entry : { status: 'failed', at, message_id: '', detail };
   }
   return {
     ...{ ...identity, recipients },
     ...(Object.keys(mailed).length > 0 ? { mailed_before: mailed } : {}),
+    ...(Object.keys(written).length > 0 ? { written_before: written } : {}),
     ...byHand,
   };
 }
 
-/** The earlier revision that this recipient was mailed; `undefined` if none. */
-export function findMailedBefore(receipt: Receipt, address: string): number | undefined {
-  return receipt.mailed_before?.[formatRecipientKey(address)];
+/**
+ * The earlier revision that this recipient was mailed; `undefined` if none.
+ * @param delivers whether this one will be received; else, what is in the folder counts, too
+ */
+export function findMailedBefore(receipt: Receipt, address: string, delivers: boolean): number | undefined {
+  const key = formatRecipientKey(address);
+  return (delivers ? undefined : receipt.written_before?.[key]) ?? receipt.mailed_before?.[key];
+}
+
+/** Whether the mail of the date for this recipient is only in a folder: the newest, or one that nothing has changed since. */
+export function isOnlyWritten({ recipients, written_before }: Receipt, address: string): boolean {
+  const key = formatRecipientKey(address);
+  const status = recipients[key]?.status;
+  return status === 'written' || (status === 'skipped' && written_before?.[key] !== undefined);
 }
 
 /** Whether the receipt has ever named this recipient: a recipient added to the list later is owed no past date. */
 export function isKnownRecipient(receipt: Receipt, address: string): boolean {
-  return formatRecipientKey(address) in receipt.recipients || findMailedBefore(receipt, address) !== undefined;
+  return formatRecipientKey(address) in receipt.recipients || findMailedBefore(receipt, address, true) !== undefined;
 }
 
 /** Adds or replaces this recipient's entry. */
@@ -135,14 +159,21 @@ function recordRecipient(receipt: Receipt, address: string, entry: Receipt['reci
 /**
  * Addresses still to be mailed this revision, each once, in the given order. `sending` counts as pending: the process
  * ended between the message and the receipt, or no answer came. A repetition that can be recognised is better than a
- * lost report.
+ * lost report. @param delivers whether there is a server, which is owed to those whose mail is only in a folder
  */
-export function pendingRecipients(receipt: Receipt | undefined, revision: number, addresses: readonly string[]) {
+export function pendingRecipients(
+  receipt: Receipt | undefined,
+  revision: number,
+  addresses: readonly string[],
+  delivers: boolean,
+) {
   const known = receipt?.revision === revision ? receipt.recipients : {};
   const keys = addresses.map(formatRecipientKey);
   return addresses.filter((_, at) => {
     const key = keys[at] ?? '';
-    return keys.indexOf(key) === at && ['waiting', 'sending', 'failed'].includes(known[key]?.status ?? 'waiting');
+    if (keys.indexOf(key) !== at) return false;
+    if (delivers && receipt && isOnlyWritten(receipt, key)) return true;
+    return ['waiting', 'sending', 'failed'].includes(known[key]?.status ?? 'waiting');
   });
 }
 

@@ -180,15 +180,16 @@ export interface MailMessage {
   readonly date: Date;
 }
 
-/** `refused` is final for this recipient (5xx); any other failure is thrown as a `MailFault`. */
-export type MailOutcome =
-  | {
-      readonly status: 'sent';
-      readonly detail: string;
-      /** The file, if mail is written instead of sent. Then the recipient has not received it. */
-      readonly file?: string;
-    }
-  | { readonly status: 'refused'; readonly detail: string };
+/**
+ * `written`: it is in a folder, and the recipient has not received it. `refused` is final for this recipient (5xx); any
+ * other failure is thrown as a `MailFault`.
+ */
+export interface MailOutcome {
+  readonly status: 'sent' | 'written' | 'refused';
+  readonly detail: string;
+  /** The file of a mail in a folder, `.eml`; beside it is the page, `.html`. */
+  readonly file?: string;
+}
 
 export interface SendOptions {
   /**
@@ -201,10 +202,10 @@ export interface SendOptions {
 export interface Mailer {
   /** Where mail goes, for people: scheme, host and port, or a directory. Never contains credentials. */
   readonly url: string;
+  /** Whether recipients receive what it takes. A folder does not deliver, unless the settings name it as the recipient. */
+  readonly delivers: boolean;
   /** Allowed domains, lower case; absent: all. */
   readonly allowedDomains?: readonly string[];
-  /** Total time that a run may wait between retries of deferred mail; absent: the default in `deliver/`. */
-  readonly patienceMs?: number | undefined;
   /** Not idempotent: each call is a mail. @throws MailFault if it was not delivered, or its delivery is unknown */
   send(message: MailMessage, options?: SendOptions): Promise<MailOutcome>;
   /**
@@ -241,10 +242,17 @@ const OUTBOX_HINT = 'The outbox must be a directory that this user can write, on
  * with its images. Invariant: the same Message-ID gives the same pair of files, so sending again is idempotent. The first
  * message creates the directory.
  */
-export function openOutboxMailer(options: { readonly directory: string }): Mailer {
+export function openOutboxMailer(options: {
+  readonly directory: string;
+  /** Whether mail belongs there. Default: false, it waits there for a server. */
+  readonly isRecipient?: boolean | undefined;
+}): Mailer {
   const directory = resolve(options.directory);
+  const delivers = options.isRecipient === true;
+  const where = `${delivers ? '' : 'no SMTP server is set: '}mail is written to ${directory}`;
   return {
     url: directory,
+    delivers,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       // Letters, digits, `.`, `_` and `-`: the name of a job, a date or `alert`, and a hash.
       const path = join(directory, message.messageId.split('@')[0] ?? '');
@@ -259,17 +267,16 @@ export function openOutboxMailer(options: { readonly directory: string }): Maile
           hint: OUTBOX_HINT,
         });
       }
-      return { status: 'sent', detail: `${path}.eml`, file: `${path}.eml` };
+      return { status: delivers ? 'sent' : 'written', detail: `${path}.eml`, file: `${path}.eml` };
     },
     async verify(): Promise<string> {
       try {
         const found = await stat(directory);
         if (!found.isDirectory()) throw new TypeError('it is not a directory');
         await access(directory, constants.W_OK);
-        return `no SMTP server is set: mail is written to ${directory}`;
+        return where;
       } catch (cause) {
-        if (hasErrorCode(cause, 'ENOENT'))
-          return `no SMTP server is set: mail is written to ${directory}, which the first mail creates`;
+        if (hasErrorCode(cause, 'ENOENT')) return `${where}, which the first mail creates`;
         throw new MailFault('settings', `mail: cannot write to ${directory}: ${describeError(cause)}`, {
           cause,
           hint: OUTBOX_HINT,

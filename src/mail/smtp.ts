@@ -27,8 +27,6 @@ interface SmtpOptions {
    * dead server sooner, but sends a mail twice if a slow server had accepted it after all.
    */
   readonly timeoutMs?: number;
-  /** Total time that a run may wait between retries of deferred mail; absent: the default in `deliver/`. */
-  readonly patienceMs?: number | undefined;
 }
 
 const DEFAULT_TIMEOUT_MS = 600_000;
@@ -138,7 +136,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   });
   return {
     url,
-    patienceMs: options.patienceMs,
+    delivers: true,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       const mail = buildMailOptions(message);
       const id = String(mail.messageId);
@@ -327,6 +325,6 @@ function decode(text: string): string {
 function invalid(what: string): Fault {
   return new Fault('SMTP_URL_INVALID', `mail: the SMTP address ${what}`, {
     kind: 'usage',
-    hint: 'Write smtp://user:password@host:587 or smtps://user:password@host:465, with special characters escaped.',
+    hint: 'Write smtp://user:password@host:587 or smtps://user:password@host:465, with special characters escaped; or folder, if mail belongs into FLOWDROP_OUTBOX_DIR.',
   });
 }

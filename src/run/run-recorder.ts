@@ -114,8 +114,9 @@ async function beginRecord(env: RunEnv, { name: job }: Job, command: RunCommand)
       dates: dates ?? record.dates,
       has_open: result !== undefined && (result.held.length > 0 || Object.keys(result.open).length > 0),
       reports: deliveries.map(({ report, date, recipients }) => {
-        const sent = recipients.filter((recipient) => recipient.outcome === 'sent').length;
-        return { report, date, sent, unsent: recipients.length - sent };
+        const count = (wanted: string) => recipients.filter(({ outcome: came }) => came === wanted).length;
+        const [sent, written] = [count('sent'), count('written')];
+        return { report, date, sent, written, unsent: recipients.length - sent - written };
       }),
     } satisfies Partial<RunRecord>);
     await history.write(record).catch(() => undefined); // The run's own result stands.

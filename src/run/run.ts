@@ -35,6 +35,8 @@ export interface Run extends Pick<Openers, 'runId' | 'mailFrom' | 'clock' | 'red
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;
   readonly onEvent: OnRunEvent;
+  /** Total time to wait between the tries of deferred mail; absent: the default in `deliver/`. */
+  readonly mailPatienceMs?: number | undefined;
   /** Address of the status page for readers, without a slash at its end; `undefined` if they cannot reach it. */
   readonly publicUrl: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -80,6 +82,7 @@ export interface RunEnv extends Openers {
   readonly signal: AbortSignal;
   /** Options of the command, as they were typed. */
   readonly flags: readonly string[];
+  readonly mailPatienceMs?: Run['mailPatienceMs'];
   showProgress(input: ProgressInput): Progress;
 }
 

@@ -59,6 +59,9 @@ export function readStatusSettings(env: Environment, cwd: string) {
   };
 }
 
+/** In place of a mail server: the folder is where mail belongs. */
+export const MAIL_FOLDER = 'folder';
+
 /** Entry points: the setting with their address, and their path; a symbol follows the path of market structure. */
 const ENTRY_POINTS = {
   historical: ['FLOWDROP_API_URL', HISTORICAL_PATH],
@@ -87,10 +90,17 @@ export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
   if (!url || !/^https?:$/.test(url.protocol)) {
     throw invalid(
       `${name} is ${JSON.stringify(base)}; allowed is an http or https address`,
-      `Write it with its scheme, e.g. ${name}=https://api.example.com, in the environment or in .env.`,
+      `Write it with its scheme, e.g. ${name}=${completeAddress(base) ?? 'https://api.example.com'}, in the environment or in .env.`,
     );
   }
   return `${base.replace(/\/+$/, '')}${path}`;
+}
+
+/** With the scheme that was left out; `undefined` for what is no host: it may be a key. */
+export function completeAddress(text: string): string | undefined {
+  const host = /^([a-z0-9.-]+)(?::\d+)?\/?$/i.exec(text)?.[1] ?? '';
+  if (isLoopback(host)) return `http://${text}`;
+  return host.includes('.') ? `https://${text}` : undefined;
 }
 
 /** The setting with the key: the job's own, or that of the entry point. The portal's is optional. */

@@ -19,7 +19,7 @@ export type RunEvent = Readonly<
   | { kind: 'recounted'; date: string; changed: number }
   | { kind: 'sealed'; date: string; rows: number; sizeBytes: number; requests: number }
   | { kind: 'failed'; date: string; reason: string }
-  // `file`: that the mail was written to instead of being sent.
+  // `file`: of a mail in a folder.
   | { kind: 'mailed'; date: string; to: string; outcome: string; file?: string }
 >;
 

@@ -87,8 +87,13 @@ export const runRecordSchema = z.object({
   dates: z.array(recordedDateSchema),
   /** Whether a date may be due that it could not seal yet: a later run may. */
   has_open: z.boolean(),
-  /** Reports that it mailed. */
-  reports: z.array(z.object({ report: z.string(), date: z.string(), sent: z.number(), unsent: z.number() })),
+  /** Reports that it mailed, or wrote to a folder. */
+  reports: z.array(
+    z.object({
+      ...{ report: z.string(), date: z.string() },
+      ...{ sent: z.number(), written: z.number().default(0), unsent: z.number() },
+    }),
+  ),
 });
 
 export type RunRecord = z.infer<typeof runRecordSchema>;
@@ -121,6 +126,12 @@ export function isOwed({ outcome, has_open: hasOpen }: Pick<RunRecord, 'outcome'
 /** What stopped a run, or else what the first of its dates failed with. */
 export function whyFailed({ error, dates }: Pick<RunRecord, 'error' | 'dates'>): RunRecord['error'] {
   return error ?? dates.find((date) => date.error)?.error ?? null;
+}
+
+/** `2 sent, 1 written to a folder, 1 not`. */
+export function describeMailed({ sent, written, unsent }: RunRecord['reports'][number]): string {
+  const parts = [`${sent} sent`, `${written} written to a folder`, `${unsent} not`];
+  return parts.filter((part) => !part.startsWith('0 ')).join(', ') || 'nobody left to mail';
 }
 
 /** When it ended; while it is active, the last sign of it. */

@@ -103,9 +103,9 @@ export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined
 export interface DeliveredRecipient {
   readonly to: string;
   /** The next run mails `failed` ones, but never `refused` ones. */
-  readonly outcome: 'sent' | 'refused' | 'failed';
+  readonly outcome: 'sent' | 'written' | 'refused' | 'failed';
   readonly detail: string;
-  /** Path of a mail that was written to the outbox instead of sent. */
+  /** Path of a mail in a folder. If that does not count as received, the outcome is `written`. */
   readonly file?: string;
 }
 
@@ -120,6 +120,8 @@ export interface Delivery {
   readonly recipients: readonly DeliveredRecipient[];
   /** Recipients who received it before. */
   readonly alreadySent: number;
+  /** Recipients for whom it was written to a folder before, and who have not received it. */
+  readonly written: number;
   /** Another worker is mailing it now. */
   readonly leftToOther: boolean;
   /** A newer session was over before this one was mailed. */

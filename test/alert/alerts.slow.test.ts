@@ -83,6 +83,7 @@ function createEnv(changes: Partial<RunEnv> = {}, used = store): RunEnv {
   const hook = { use: 'alert', url: `${receiver.url}/hooks/nightly`, secret: WEBHOOK_SECRET } as const;
   return {
     ...{ openStore, openLog: async () => createSilentLog(), readCalendar: async () => NO_OVERRIDE, clock },
+    deliversMail: () => true,
     openMailer: async () => openSmtpMailer({ url: `smtp://127.0.0.1:${smtp.port}?tls=none` }),
     openWebhook: async () => createWebhook(hook, clock),
     ...{

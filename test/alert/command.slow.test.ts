@@ -238,7 +238,7 @@ describe('flowdrop alert', () => {
     expect([(await mails()).length, documents().length]).toEqual([1, 2]);
   });
 
-  it('says that an alert was written to the outbox where no mail server is set, and not that it was sent', async () => {
+  it('says that an alert was written where no mail server is set, and sends it when there is one', async () => {
     const { code, stdout, stderr } = await run(['alert', 'nightly', '--died', 'killed'], {
       FLOWDROP_SMTP_URL: '',
       FLOWDROP_OUTBOX_DIR: 'mail',
@@ -246,8 +246,12 @@ describe('flowdrop alert', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Written to \S+mail\/\S+\.eml for ops@example\.com: nightly\/run-died$/m);
     expect(stdout).toContain('Alerted webhook: nightly/run-died');
-    expect(stderr).toContain('alert for ops@example.com written to the outbox: ');
+    expect(stderr).toContain('alert for ops@example.com written to a folder: ');
     expect(stderr).not.toContain('alert sent to ops@example.com');
+    const told = (await run(['alerts', 'nightly'])).stdout;
+    expect(told).toMatch(/told: ops@example\.com \(only in a folder\) .*; not told: ops@example\.com$/m);
+    expect((await run(['alert', 'nightly'])).stdout).toBe('Alerted ops@example.com: nightly/run-died\n');
+    expect(await mails()).toHaveLength(1);
   });
 
   it.each([

@@ -12,7 +12,7 @@ function describe(...dates: readonly DateResult[]): string {
   };
   const result = createResult({ dates: [...dates] });
   const clock = { now: () => Date.parse(result.finished_at) };
-  const openers = { runId: 'r1', clock } as CliContext['openers']; // Only these are used.
+  const openers = { runId: 'r1', clock, deliversMail: () => true } as CliContext['openers']; // Only these are used.
   printRun({ print, openers }, { result, deliveries: [], error: undefined, shortfall: undefined });
   return shown;
 }

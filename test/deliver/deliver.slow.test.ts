@@ -12,9 +12,10 @@ import { describeUnsealed } from '../../src/ledger/condition-file.ts';
 import { dropKey } from '../../src/ledger/layout.ts';
 import { Ledger } from '../../src/ledger/ledger.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { type Mailer, MailFault } from '../../src/mail/message.ts';
+import { type Mailer, MailFault, openOutboxMailer } from '../../src/mail/message.ts';
 import type { Run } from '../../src/run/run.ts';
 import { TEMPLATES } from '../report/drop-file.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { listKeys, pickNewest, readText } from '../support/store-keys.ts';
@@ -26,6 +27,7 @@ const [MONDAY, TUESDAY, WEDNESDAY, THURSDAY] = ['2026-11-16', '2026-11-17', '202
 /** Sentiment turns and premium doubles: every number is another. */
 const OTHER_DAY = [{ premium: 2500, put_call: 'PUT', sentiment: 'BEARISH' }];
 
+const { folder } = useCleanups();
 let bench: DeliveryBench;
 beforeEach(async () => {
   bench = await openDeliveryBench();
@@ -75,6 +77,25 @@ describe('the dates that a run reports on', () => {
     // The store is all that a worker with an empty disk needs.
     expect(await deliverReports(bench.context('elsewhere'), createReportJob())).toMatchObject([{ alreadySent: 1 }]);
     expect(await arrivedDates()).toEqual([MONDAY]);
+  });
+
+  it('are of those that only a folder has the newest, in full, although it was restated since', async () => {
+    const mailer = openOutboxMailer({ directory: await folder() });
+    await seal(MONDAY);
+    expect(await run(createReportJob(), { mailer })).toMatchObject([{ recipients: [{ outcome: 'written' }] }]);
+    const supersedes = await seal(TUESDAY);
+    await run(createReportJob(), { mailer });
+    await seal(TUESDAY, { supersedes });
+    const skipped = expect.stringContaining('no number differs from revision 1');
+    expect(await run(createReportJob(), { mailer })).toMatchObject([{ revision: 2, recipients: [], skipped }]);
+    const left = { date: MONDAY, recipients: [], written: 1 };
+    const sent = [{ outcome: 'sent', to: 'desk@example.com' }];
+    expect(await run()).toMatchObject([left, { date: TUESDAY, revision: 2, recipients: sent }]);
+    expect(await run()).toMatchObject([left, { date: TUESDAY, recipients: [], alreadySent: 1, written: 0 }]);
+    expect(await arrivedDates()).toEqual([TUESDAY]);
+    await deliverReports(bench.context(), createReportJob(), { date: MONDAY });
+    expect(await run()).toMatchObject([{ date: TUESDAY }]);
+    expect(await arrivedDates()).toEqual([`late ${MONDAY}`]);
   });
 
   it('begin with those sealed too late for their own evening, each once, marked late, oldest first', async () => {

@@ -85,7 +85,7 @@ describe('a server that', () => {
     expect(await run()).toEqual({ [A]: 'failed', [B]: 'failed', [C]: 'failed' });
     const waited = bench.clock.slept.reduce((sum, ms) => sum + ms, 0);
     expect(waited).toBeLessThanOrEqual(600_000);
-    expect(waited).toBeGreaterThan(600_000 - 120_000);
+    expect(waited).toBeGreaterThan(600_000 - 1_000);
     // Fourfold up to a cap, which the jitter never exceeds.
     for (const [at, longest] of [5_000, 20_000, 80_000, 120_000, 120_000].entries()) {
       expect(bench.clock.slept[at]).toBeGreaterThanOrEqual(longest / 2);

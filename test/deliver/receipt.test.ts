@@ -6,7 +6,7 @@ import { useCleanups } from '../support/cleanups.ts';
 
 const { folder } = useCleanups();
 const REPORT = { report: 'flow', job: 'nightly-trades', date: '2026-11-19', revision: 1 };
-const RECEIPT = openReceipt({ ...REPORT, worker: 'this one' }, undefined, false);
+const RECEIPT = openReceipt({ ...REPORT, worker: 'this one' }, undefined, false, true);
 
 describe('a receipt', () => {
   test.each([

@@ -6,6 +6,7 @@ import { expect, it } from 'vitest';
 import { useCleanups } from '../support/cleanups.ts';
 import { MAIN, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { findFreePort } from '../support/server-process.ts';
 
 const { folder, keep } = useCleanups();
 const hasScript = spawnSync('script', ['--version']).status === 0;
@@ -50,3 +51,23 @@ it.skipIf(!hasScript)(
   },
   120_000,
 );
+
+it.skipIf(!hasScript)('a person at a terminal waits for a mail server for a minute', async () => {
+  const service = await keep(startService(['--generate', '1', '--generate-rows', '200']));
+  const cwd = await folder();
+  const job = await writeJob(cwd);
+  const own = {
+    PATH: process.env['PATH'] ?? '',
+    TERM: 'xterm',
+    FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await findFreePort()}`,
+  };
+  const command = `exec "${process.execPath}" "${MAIN}" run "${job}"`;
+  const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env: { ...own, ...service.env } });
+  let text = '';
+  child.stdout.on('data', (chunk) => {
+    text += chunk;
+    if (/next try in .*: /.test(text)) child.kill();
+  });
+  await once(child, 'close');
+  expect(text).toMatch(/was deferred; next try in \d\.\d s, the last within 1 min 0 s: /);
+});

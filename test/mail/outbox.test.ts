@@ -16,7 +16,7 @@ beforeEach(async () => {
 test('the outbox has the mail as .eml, and a page with its pictures in it', async () => {
   const mailer = openOutboxMailer({ directory: join(directory, 'new') });
   const path = join(directory, 'new/nightly.2026-11-19.r1.0123456789abcdef');
-  expect(await mailer.send(buildMessage())).toEqual({ status: 'sent', detail: `${path}.eml`, file: `${path}.eml` });
+  expect(await mailer.send(buildMessage())).toEqual({ status: 'written', detail: `${path}.eml`, file: `${path}.eml` });
   const eml = await readFile(`${path}.eml`);
   const parsed = await PostalMime.parse(eml);
   expect(parsed.subject).toBe(buildMessage().subject);

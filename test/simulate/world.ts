@@ -264,6 +264,7 @@ export class Life {
       version: '1',
       templatesDir: this.#world.templates,
       mailFrom: 'flowdrop@example.com',
+      mailPatienceMs: PATIENCE_MS,
       signal: fate.signal,
       flags: [],
       openLog: async () => log,
@@ -283,9 +284,10 @@ export class Life {
           ),
         );
       },
+      deliversMail: () => true,
       openMailer: async () => {
         const server = isMailDown ? NO_SERVER : String(this.#world.mail.env['FLOWDROP_SMTP_URL']);
-        const mailer = openSmtpMailer({ url: server, patienceMs: PATIENCE_MS });
+        const mailer = openSmtpMailer({ url: server });
         opened.push(mailer);
         return fate.mailer(mailer);
       },

@@ -46,8 +46,8 @@ export function createDelivery(
   changes: Partial<Delivery> = {},
 ): Delivery {
   return {
-    ...{ report: 'flow', date: '2026-11-20', revision: 1, subject: 'Options flow', alreadySent: 0, leftToOther: false },
-    ...{ late: false, pending: false, skipped: null, error: null },
+    ...{ report: 'flow', date: '2026-11-20', revision: 1, subject: 'Options flow', alreadySent: 0, written: 0 },
+    ...{ leftToOther: false, late: false, pending: false, skipped: null, error: null },
     recipients: Object.entries(recipients).map(([to, outcome]) => ({
       to,
       outcome,

@@ -76,7 +76,7 @@ export function createExportRun(
     runId: 'run-1',
     ...{ opened, source, clocks, limits, log, calendar, signal, engine, clock },
     ledger: new Ledger(store, job.drop.dataset),
-    mailer: { url: '', send: refuse, verify: refuse, close: async () => {} },
+    mailer: { url: '', delivers: true, send: refuse, verify: refuse, close: async () => {} },
     mailFrom: '',
     redact: (text: string) => text,
     onEvent: () => undefined,

@@ -154,9 +154,9 @@ async function examineMail({ openers, cwd }: Cli, jobs: readonly Job[]): Promise
     ...alerts.to,
   ]);
   const count = new Set(addresses.map((address) => address.toLowerCase())).size;
-  if (openers.findOutbox() === undefined || count === 0) return seen;
+  if (mailer.delivers || count === 0) return seen;
   const who = `${countOf(count, 'address', 'addresses')} in the job files`;
-  const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE.';
+  const next = 'Set FLOWDROP_SMTP_URL or FLOWDROP_SMTP_URL_FILE; to `folder`, if mail belongs there.';
   return [warn('mail', `${seen}; the ${who} will receive nothing`, next)];
 }
 

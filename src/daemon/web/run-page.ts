@@ -6,7 +6,14 @@ import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { formatExactTime, formatInstant, formatRelative, formatSpan, formatTime } from '../../core/date-text.ts';
 import { countOf, formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import type { RunLog } from '../../state/run-log.ts';
-import { OUTCOME_WORDS, RUN_COMMANDS, RUN_OUTCOMES, type RunRecord, type RunWindow } from '../../state/run-record.ts';
+import {
+  describeMailed,
+  OUTCOME_WORDS,
+  RUN_COMMANDS,
+  RUN_OUTCOMES,
+  type RunRecord,
+  type RunWindow,
+} from '../../state/run-record.ts';
 import type { RunDetail, RunSummary, RunsDocument } from '../shapes.ts';
 import { renderActionForm, renderRunActions } from './action-form.ts';
 import { firstLine, OUTCOME_TONES } from './describe-job.ts';
@@ -87,7 +94,7 @@ function renderDates({ job, dates, reports }: RunSummary): Markup {
   return html`<h2 id="dates-title">Dates</h2><ul class="dates">${dates.map(
     ({ date, status, rows, requests, revision, error }) =>
       html`<li><a href="${dropPath(job, date)}">${date}</a> ${status}, ${countOf(rows, 'row')}, ${countOf(requests, 'request')}${revision !== undefined && `, revision ${revision}`}${renderError({ error: error ?? null })}</li>`,
-  )}${reports.map(({ report, date, sent, unsent }) => html`<li>Report ${report} of ${date}: ${formatCount(sent)} sent${unsent > 0 && `, ${formatCount(unsent)} not`}</li>`)}</ul>`;
+  )}${reports.map((one) => html`<li>Report ${one.report} of ${one.date}: ${describeMailed(one)}</li>`)}</ul>`;
 }
 
 function renderLogForm({ job, id }: RunSummary, { level, text }: LogChoice): Markup {

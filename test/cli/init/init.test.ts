@@ -9,6 +9,7 @@ import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings.ts';
 import { useCleanups } from '../../support/cleanups.ts';
 import { flowdrop, KEY, listFiles, REPO, startService, type TestService } from '../../support/flowdrop.ts';
+import { findFreePort } from '../../support/server-process.ts';
 
 /** The files that init fills in. */
 const readStarter = (name: string) => readFile(join(REPO, 'jobs', 'init', name), 'utf8');
@@ -41,7 +42,7 @@ describe('init', () => {
       { cwd },
     );
     expect(run.code, run.stdout + run.stderr).toBe(0);
-    expect(run.stdout).toContain(`ok    nightly-trades: `);
+    expect(run.stdout).toContain(`ok     nightly-trades: `);
     expect(run.stdout).toContain(`the API at ${service.url}/api/historical/sql accepts its query`);
     const next = run.stdout.split('Next:\n')[1] ?? '';
     expect(next.split('\n').map((line) => line.trim())).toEqual([
@@ -75,10 +76,11 @@ describe('init', () => {
     const mailUrl = 'smtps://desk:mail-secret@mail.example.com';
     const run = await answer(
       ['init', '--ask', '--offline'],
-      ['ftp://wrong', service.url, KEY, '', 'desk@example.com', 'spx, vix', mailUrl],
+      ['ftp://wrong', '127.0.0.1:8100', service.url, KEY, '', 'desk@example.com', 'spx, vix', mailUrl],
     );
     expect(run.code, run.stderr).toBe(0);
     expect(run.stderr).toContain('allowed is scheme (http, https)');
+    expect(run.stderr).toContain('  -> Write http://127.0.0.1:8100\n');
     expect(run.stderr).toContain('Where the drops go: a directory or s3://bucket/prefix [out/drops]: ');
     expect(run.stdout + run.stderr).not.toContain(KEY);
     expect(run.stdout + run.stderr).not.toContain('mail-secret');
@@ -94,14 +96,37 @@ describe('init', () => {
     expect(checked.code, checked.stdout).toBe(0);
   });
 
+  it('asks the API before the other questions, and again for a key that it refuses or an address that is dead', async () => {
+    const dead = `http://127.0.0.1:${await findFreePort()}`;
+    const answers = [dead, 'cus_wrong_key_0815', service.url, KEY, '', '', ''];
+    const run = await answer(['init', '--ask'], answers);
+    expect(run.code, run.stderr).toBe(0);
+    const asked = run.stderr.replaceAll(/^ {2}-> .*$/gm, '').split(/\n+/);
+    expect(asked.map((line) => /^[^:(]*/.exec(line)?.[0].trim())).toEqual([
+      ...['Address of the options data API', 'Its key, not shown', 'Testing the connection ...'],
+      ...['the API at http', 'Address of the options data API', 'Testing the connection ...'],
+      ...['Not with this key', 'Its key, not shown', 'Testing the connection ...'],
+      ...['Where the drops go', 'Mail the flow report to', ''],
+    ]);
+    expect(run.stderr).toContain('ECONNREFUSED');
+    expect(run.stderr).toContain('  Not with this key: the API answered HTTP 401 UNAUTHORIZED');
+    expect(run.stdout + run.stderr).not.toContain('cus_wrong_key_0815');
+    expect(run.stdout).toContain('accepts its query');
+    const settings = parseEnv(await readFile(join(cwd, '.env'), 'utf8'));
+    expect(settings).toEqual({ FLOWDROP_API_URL: service.url, FLOWDROP_API_KEY: KEY });
+  });
+
   it('asks again for an address that is none, and refuses one given as a flag before it writes', async () => {
     const run = await answer(
       ['init', '--ask', '--offline'],
-      [service.url, KEY, '', 'desk@example', 'desk@example.com', '', 'http://mail.example.com', ''],
+      [service.url, KEY, '', 'desk at example', 'desk@example.com', '', 'http://mail.example.com', 'folder'],
     );
     expect(run.code, run.stderr).toBe(0);
-    expect(run.stderr).toContain('got "desk@example"; an e-mail address like desk@example.com');
+    expect(run.stderr).toContain(
+      '  reports: got "desk", "at", "example"; an e-mail address like desk@example.com\nMail the',
+    );
     expect(run.stderr).toContain('smtp:// or smtps:// address');
+    expect(parseEnv(await readFile(join(cwd, '.env'), 'utf8'))).toMatchObject({ FLOWDROP_SMTP_URL: 'folder' });
     const flagged = await flowdrop(['init', 'other', '--yes', '--report-to', 'desk@example'], { cwd });
     expect(flagged).toMatchObject({ code: 2, stderr: expect.stringContaining('ANSWER_INVALID') });
     const files = ['.env', '.gitignore', 'jobs/nightly-trades.yaml', 'jobs/option-chain.yaml'];
@@ -126,13 +151,13 @@ describe('init', () => {
     expect(await listFiles(cwd)).toEqual(['.env', '.gitignore', 'jobs/nightly-trades.yaml']);
   });
 
-  it('ends with the failure of the connection, and leaves the files to be mended', async () => {
+  it('writes nothing with a key that the API refuses where it cannot ask for another, and says what to type', async () => {
     await writeFile(join(cwd, 'key'), 'cus_wrong_key_0815');
     const run = await flowdrop(['init', '--api-url', service.url, '--api-key-file', 'key'], { cwd });
-    expect(run.code).not.toBe(0);
-    expect(run.stdout).toContain('UNAUTHORIZED');
-    expect(run.stdout).toContain('flowdrop check --live nightly-trades');
-    expect(await listFiles(cwd)).toEqual(expect.arrayContaining(['.env', '.gitignore', 'jobs/nightly-trades.yaml']));
+    expect(run.code).toBe(2);
+    expect(run.stderr).toMatch(/UNAUTHORIZED: .*; nothing was written\n {2}-> .*with --offline nothing is tested\./);
+    expect(run.stdout).toBe('');
+    expect(await listFiles(cwd)).toEqual(['key']);
   });
 
   it('overwrites nothing without --force, asks nothing then, and keeps what that replaces', async () => {
@@ -142,6 +167,7 @@ describe('init', () => {
     const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
     expect(code).toBe(2);
     expect(stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
+    expect(stderr).toContain('One more job: `flowdrop init --add NAME`. To replace: `flowdrop init --force`');
     expect(stderr).not.toContain('Address of the options data API');
     expect(await listFiles(cwd)).toEqual(['.env']);
     const forced = await flowdrop(['--json', 'init', '--offline', '--force'], { cwd });
@@ -170,7 +196,7 @@ describe('init', () => {
 
   it.each([
     { name: 'a name that is none', args: ['--name', '../up'], says: 'name' },
-    { name: 'an address that is none', args: ['--report-to', 'desk'], says: 'reports' },
+    { name: 'an address that is none', args: ['--report-to', 'desk'], says: 'reports: got "desk"' },
     { name: 'a place that is none', args: ['--to', 'gs://bucket'], says: 'gs://' },
     { name: 'an API address with a key', args: ['--api-url', 'https://api.example.com?key=hidden'], says: 'allowed' },
   ])('refuses $name before it writes anything', async ({ args, says }) => {

@@ -24,7 +24,7 @@ it('a session that is not sealed and mailed by its deadline is an alert, and exi
   const schedule = 'schedule: {cron: "31 16 * * 1-5", sealed_by: "17:30"}\nalerts: {to: [ops@example.com]}';
   await writeJob(cwd, { schedule });
   const clock = await createMovedClock(cwd, parseWallClock(DATE, parseSecond('17:29:00')));
-  const env = { ...service.env, ...clock.env };
+  const env: Record<string, string> = { ...service.env, ...clock.env };
   const type = async (code: number, ...args: readonly string[]) =>
     (await flowdrop(['--jobs', '.', ...args], { cwd, env, code })).stdout;
   const [document] = JSON.parse(await type(0, '--json', 'status', 'nightly'));
@@ -41,11 +41,14 @@ it('a session that is not sealed and mailed by its deadline is an alert, and exi
   const open = await type(0, 'alerts');
   expect(open).toMatch(/^nightly: 2 open alerts\n\[error\] The run failed: API_UNREACHABLE\n/);
   expect(open).toContain(`\n[error] ${DATE} has missed its deadline\n    ${DATE} was to be sealed and mailed by`);
-  expect(open).toMatch(/told: ops@example\.com Nov 20, 17:30 ET\n$/);
+  expect(open).toMatch(/told: ops@example\.com \(only in a folder\) Nov 20, 17:30 ET\n$/);
   await type(0, 'run', 'nightly', '--no-report');
   const owed = `${late} the mail server has not accepted its report for 2 recipients`;
   expect(await type(3, 'status', 'nightly')).toContain(owed);
-  expect(await type(0, 'run', 'nightly')).toContain('written for desk@example.com');
+  expect(await type(0, 'run', 'nightly')).toContain('written for desk@example.com, not sent: ');
+  expect(await type(3, 'status', 'nightly')).toContain(owed);
+  env['FLOWDROP_SMTP_URL'] = 'folder';
+  expect(await type(0, 'run', 'nightly')).toContain('written for desk@example.com: ');
   expect(await type(0, 'status', 'nightly')).not.toContain('needs you');
   expect(await type(0, 'alerts', 'nightly')).toBe('nightly: no open alerts\n');
 });

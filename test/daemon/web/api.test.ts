@@ -147,7 +147,7 @@ describe('the page of a run', () => {
       outcome: 'failed',
       error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE },
       dates: [{ date: HOSTILE, status: HOSTILE, rows: 1, requests: 1, error: { code: HOSTILE, message: HOSTILE } }],
-      reports: [{ report: HOSTILE, date: HOSTILE, sent: 1, unsent: 1 }],
+      reports: [{ report: HOSTILE, date: HOSTILE, sent: 1, written: 1, unsent: 1 }],
     });
     await history.write(entry);
     await history.appendWindows(entry, [{ ...makeWindow(3), date: HOSTILE, window: HOSTILE, reason: HOSTILE }]);

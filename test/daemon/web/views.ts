@@ -145,7 +145,7 @@ export function makeRun(job: string, hoursAgo: number, changes: Partial<RunRecor
     bytes: 912_000_000,
     dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907, requests: 471, revision: 1 }],
     has_open: false,
-    reports: [{ report: 'flow', date: LAST_SESSION, sent: 2, unsent: 0 }],
+    reports: [{ report: 'flow', date: LAST_SESSION, sent: 2, written: 0, unsent: 0 }],
     ...changes,
   };
 }
