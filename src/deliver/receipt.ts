@@ -240,6 +240,8 @@ export const LEASE_MS = 120_000;
 export const RENEWAL_MS = 15_000;
 /** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
+/** Of a machine that sleeps again and again, or a store that keeps nothing. */
+const MAX_CONFIRMATIONS = 20;
 
 /** One process's turn, while it lasts. */
 export type MailingLease = ReturnType<typeof startTurn>;
@@ -312,14 +314,19 @@ function startTurn(
     },
     /**
      * Checks at the last moment before mailing that it is still this process's turn. An expired lease is renewed if no
-     * other process has it. @throws StoreFault; Fault `MAIL_TAKEN_OVER`
+     * other process has it; a version that the store said to have, and has not, is written again.
+     * @throws StoreFault; Fault `MAIL_TAKEN_OVER`
      */
     async confirm(): Promise<void> {
-      do {
+      for (let tries = 0; tries < MAX_CONFIRMATIONS; tries += 1) {
         if (isOverdue()) await put();
-        if ((await document.listVersions()).at(-1) !== version) throw lose();
+        const newest = (await document.listVersions()).at(-1) ?? 0;
+        if (newest > version) throw lose();
+        if (newest < version) await put();
         // The check takes time, and this process may have slept in between.
-      } while (isOverdue());
+        else if (!isOverdue()) return;
+      }
+      throw lose();
     },
     /** Ends the turn, so that others may take theirs. Never throws: the receipt already has what matters. */
     async end(): Promise<void> {

@@ -17,7 +17,7 @@ import type { Run } from '../../src/run/run.ts';
 import { TEMPLATES } from '../report/drop-file.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
-import { Died, dieAt, faultStore } from '../support/fault-store.ts';
+import { answer, at, Died, dieAt, faultStore } from '../support/fault-store.ts';
 import { listKeys, pickNewest, readText } from '../support/store-keys.ts';
 import { STORES } from '../support/stores.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
@@ -501,6 +501,20 @@ describe('two workers', () => {
 });
 
 describe('the store', () => {
+  it.each([2, 3, 4])(
+    'that loses version %i of the receipt, which it said to have, keeps nobody from the report',
+    async (lost) => {
+      await seal(MONDAY);
+      const kept = new RegExp(`^putIfAbsent .*/receipt/v${lost}\\.json$`);
+      const store = faultStore(bench.store, at(kept, answer(true), 1));
+      const [delivery] = await run(createReportJob(), { ledger: new Ledger(store, 'trades') });
+      expect(store.calls.filter((call) => kept.test(call))).toHaveLength(1);
+      expect(delivery).toMatchObject({ leftToOther: false });
+      expect(new Set(delivery?.recipients.map(({ outcome }) => outcome))).toEqual(new Set(['sent']));
+      expect(await run()).toEqual([expect.objectContaining({ recipients: [] })]);
+    },
+  );
+
   it('has the page, the message and the model of each revision', async () => {
     const first = await seal(MONDAY);
     await run();
