@@ -26,12 +26,12 @@ import {
   listPasswords,
   listSecrets,
   listUnknown,
+  MAIL_FOLDER,
   type RuledName,
   readRuled,
   readSecret,
 } from './settings/setting-list.ts';
 import {
-  MAIL_FOLDER,
   readApiKey,
   readCalendar,
   readKey,

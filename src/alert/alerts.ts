@@ -86,8 +86,11 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
       return { date, condition, accepted: isAccepted.has(date) };
     });
     const history = new RunHistory(env.stateDir, job.name);
-    const found = await findLate(job, { store, history, nowMs, calendar, dates });
-    const late = found ? { date: found.date, said: describeLate(found, job, nowMs) } : undefined;
+    // A run's mails may have taken until after the deadline.
+    const lateMs = Math.max(nowMs, env.clock.now());
+    const readable = local === undefined ? store : undefined;
+    const found = await findLate(job, { store: readable, history, nowMs: lateMs, calendar, dates });
+    const late = found ? { date: found.date, said: describeLate(found, job, lateMs) } : undefined;
     const facts: RunFacts = { ...outcome, job, nowMs, conditions, accepted: isAccepted, late };
     const causes = listCauses(facts);
     const describe = (cause: Cause) => describeCause(cause, job, redact);

@@ -45,8 +45,8 @@ export function linkReport<Other extends ReportName>(
   const link = (href: string, text: string) => `<li><a href="${href.replaceAll('&', '&amp;')}">${text}</a></li>`;
   const nameDay = ({ date }: Other) => formatNearDay(date, own.date);
   const links = [
-    before && link(hrefOf(before), `Session before: ${nameDay(before)}`),
-    after && link(hrefOf(after), `Session after: ${nameDay(after)}`),
+    before && link(hrefOf(before), `Report before: ${nameDay(before)}`),
+    after && link(hrefOf(after), `Report after: ${nameDay(after)}`),
     status && link(status, 'Status page'),
   ].filter(Boolean);
   const ways = links.length === 0 ? '' : `<nav aria-label="Other pages"><ul>${links.join('')}</ul></nav>`;

@@ -10,7 +10,7 @@
 import { rm } from 'node:fs/promises';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { isSession, listRestOfWeek } from '../calendar/session.ts';
-import { addDays } from '../calendar/wall-clock.ts';
+import { addDays, mondayOf } from '../calendar/wall-clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
 import { identifyReport, type Job, type JobReport } from '../job/job.ts';
@@ -143,11 +143,17 @@ async function listDueDates(run: Run, job: Job, report: JobReport, wanted: Reado
   if (newest === undefined) return { due: [], pending: [] };
   const isOwn = (date: string) => report.template !== 'weekly' || listRest(date).length === 0;
   const from = (await findFirstDate(run, job, identifyReport(report))) ?? sealed.findLast(isOwn) ?? newest;
-  const oldest = addDays(newest, -LOOKBACK_DAYS);
+  // The last day of a week may be lost when the lookback has passed it: then another one ends the week.
+  const oldest = addDays(newest, -LOOKBACK_DAYS - (report.template === 'weekly' ? 7 : 0));
   const isDue = (date: string) =>
     (wanted === undefined || wanted.has(date)) && date >= from && date >= oldest && isOwn(date);
+  const mailed = report.template === 'weekly' ? await listReported(run, job, identifyReport(report)) : [];
+  // A session that came after its week was mailed makes no second mail.
+  const isRepeated = (date: string) => mailed.some((other) => other !== date && mondayOf(other) === mondayOf(date));
   return {
-    due: sealed.filter(isDue).map((date) => ({ date, late: isLate(date), past: date !== newest })),
+    due: sealed
+      .filter((date) => isDue(date) && !isRepeated(date))
+      .map((date) => ({ date, late: isLate(date), past: date !== newest })),
     pending: pending.filter(isDue),
   };
 }
@@ -180,8 +186,23 @@ async function readSessions({ ledger, calendar }: Run) {
   const isLate = (date: string) => [...sealed, ...pending].some((other) => other > date);
   /** Sessions after it in its week, without those of which nothing will be sealed. */
   const listRest = (date: string) =>
-    listRestOfWeek(date, calendar).filter((day) => sealed.includes(day) || !isGone(entries.get(day)?.condition));
+    listRestOfWeek(date, calendar).filter((day) => {
+      const condition = entries.get(day)?.condition;
+      // A source that loads a session late is without rows at first.
+      const isSoon = condition === 'missing' && !sealed.some((other) => other > day);
+      return sealed.includes(day) || isSoon || !isGone(condition);
+    });
   return { sealed, pending, isLate, listRest };
+}
+
+/** Dates with a receipt of this report. */
+async function listReported({ ledger: { store } }: Run, { name: job }: Job, report: string) {
+  const dates = new Set<string>();
+  for await (const { key } of store.list(reportsPrefix(job))) {
+    const date = parseReceiptDate(job, report, key);
+    if (date !== undefined) dates.add(date);
+  }
+  return [...dates];
 }
 
 /** The first date that a run reported on. Keys are sorted by date, so it is found early. */

@@ -19,7 +19,7 @@ import { formatRecipientKey, isKnownRecipient, isOnlyWritten, openReceiptLog, ty
 type LateDate = NonNullable<JobStatus['late']>;
 
 interface LateFacts {
-  /** `undefined` if it could not be opened. */
+  /** `undefined` if it cannot be read. */
   readonly store: Store | undefined;
   readonly history: Pick<RunHistory, 'find'>;
   readonly nowMs: number;
@@ -34,6 +34,8 @@ export async function findLate(job: Job, facts: LateFacts): Promise<LateDate | n
   const due = createDeadlines(job, calendar)?.last(nowMs);
   if (!due) return null;
   const { date, atMs } = due;
+  // Of a schedule that machines share, only the store knows what the others did.
+  if (store === undefined && job.schedule?.distributed) return null;
   const known = facts.dates.find((one) => one.date === date);
   if (known?.accepted || known?.condition === 'empty') return null;
   const late = { date, deadline: new Date(atMs).toISOString() };
@@ -50,7 +52,9 @@ export async function findLate(job: Job, facts: LateFacts): Promise<LateDate | n
     const read = await receipts?.read().catch((error: unknown) => {
       return isFault(error) && error.code === 'RECEIPT_INVALID' ? { value: undefined } : undefined;
     });
-    if (read) owed += countOwed(report, read.value);
+    // Without a receipt and after a newer session: a report that is new, which begins with the newest.
+    const isNew = read?.value === undefined && facts.dates.some((one) => one.date > date && isSealed(one.condition));
+    if (read && !isNew) owed += countOwed(report, read.value);
   }
   const lacks = `the mail server has not accepted its report for ${countOf(owed, 'recipient')}`;
   return owed === 0 ? null : { ...late, lacks };

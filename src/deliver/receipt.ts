@@ -320,7 +320,10 @@ function startTurn(
     async confirm(): Promise<void> {
       for (let tries = 0; tries < MAX_CONFIRMATIONS; tries += 1) {
         if (isOverdue()) await put();
-        const newest = (await document.listVersions()).at(-1) ?? 0;
+        const versions = await document.listVersions();
+        // The renewal may have written the newest of these.
+        await writing;
+        const newest = versions.at(-1) ?? 0;
         if (newest > version) throw lose();
         if (newest < version) await put();
         // The check takes time, and this process may have slept in between.

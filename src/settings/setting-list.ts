@@ -56,6 +56,9 @@ const PLAIN = {};
 const WHOLE: Secret = { secrets: (value) => [value] };
 const KEY: Secret = { ...WHOLE, isPlain: true };
 const WITH_PASSWORD: Secret = { secrets: listPasswords };
+/** In place of a mail server: the folder is where mail belongs. */
+export const MAIL_FOLDER = 'folder';
+const MAIL_SERVER: Secret = { secrets: (url) => (url === MAIL_FOLDER ? [] : listPasswords(url)) };
 /** A webhook's address is the permission to post there. */
 const WEBHOOK: Secret = { secrets: (url) => [...listPasswords(url), ...listUrlSecrets(url)] };
 
@@ -76,7 +79,7 @@ export const SETTINGS = {
   FLOWDROP_REDIS_URL: WITH_PASSWORD,
   FLOWDROP_STATE_DIR: PLAIN,
   FLOWDROP_MAX_RUNS: wholeRule(MAX_RUNS_LIMIT),
-  FLOWDROP_SMTP_URL: WITH_PASSWORD,
+  FLOWDROP_SMTP_URL: MAIL_SERVER,
   FLOWDROP_MAIL_DOMAINS: PLAIN,
   FLOWDROP_MAIL_RETRY_SECONDS: numberRule(
     (seconds) => Number.isFinite(seconds) && seconds >= 0,

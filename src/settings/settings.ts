@@ -59,9 +59,6 @@ export function readStatusSettings(env: Environment, cwd: string) {
   };
 }
 
-/** In place of a mail server: the folder is where mail belongs. */
-export const MAIL_FOLDER = 'folder';
-
 /** Entry points: the setting with their address, and their path; a symbol follows the path of market structure. */
 const ENTRY_POINTS = {
   historical: ['FLOWDROP_API_URL', HISTORICAL_PATH],

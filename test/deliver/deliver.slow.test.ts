@@ -558,7 +558,7 @@ describe('the store', () => {
     const [[before, text] = []] = await pageOf(WEDNESDAY);
     expect([before, text]).toEqual([
       expect.stringMatching(`session=${MONDAY}/.*/report.html$`),
-      'Session before: Nov 16',
+      'Report before: Nov 16',
     ]);
     expect(await readText(bench.store, before?.slice(1) ?? '')).toContain('<svg');
     await seal(TUESDAY);
@@ -567,8 +567,8 @@ describe('the store', () => {
     expect(
       (await pageOf(TUESDAY)).map(([href = '', words]) => [/session=[\d-]*|https.*/.exec(href)?.[0], words]),
     ).toEqual([
-      [`session=${MONDAY}`, 'Session before: Nov 16'],
-      [`session=${WEDNESDAY}`, 'Session after: Nov 18'],
+      [`session=${MONDAY}`, 'Report before: Nov 16'],
+      [`session=${WEDNESDAY}`, 'Report after: Nov 18'],
       ['https://flow.example.com/', 'Status page'],
     ]);
     const attached = (await bench.mails()).flatMap(({ attachments }) =>
@@ -576,8 +576,8 @@ describe('the store', () => {
     );
     const lastAttached = attached.findLast(([filename]) => filename?.includes(TUESDAY))?.[1];
     expect(lastAttached).toContain('<a href="https://flow.example.com/">Status page</a>');
-    expect(lastAttached).not.toContain('Session before:');
-    expect(attached.find(([filename]) => filename?.includes(WEDNESDAY))?.[1]).not.toContain('Session before:');
+    expect(lastAttached).not.toContain('Report before:');
+    expect(attached.find(([filename]) => filename?.includes(WEDNESDAY))?.[1]).not.toContain('Report before:');
   });
 
   it('is linked at the status page where readers reach it, and attached to whoever has another edition', async () => {

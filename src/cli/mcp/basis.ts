@@ -2,7 +2,7 @@
 import type { Coverage } from '../../archive/coverage.ts';
 import { listSessions } from '../../calendar/session.ts';
 import { Ledger } from '../../ledger/ledger.ts';
-import type { Condition } from '../../plan/conditions.ts';
+import { type Condition, isSealed } from '../../plan/conditions.ts';
 import type { AskedStore } from '../query/asked-store.ts';
 
 /** About a quarter of sessions; the others are counted. */
@@ -14,8 +14,9 @@ const GAPS = {
   missing: 'not in the answer: the source had no rows for this session',
   expired: 'lost, so not in the answer: it left the lookback before it was sealed',
   empty: 'nothing to seal: no row of the source meets the condition of the job',
+  since: 'not in the answer: the date was sealed later',
   unknown: 'not in the answer: the session is not sealed, and nothing is recorded about it',
-} as const satisfies Partial<Record<Condition | 'unknown', string>>;
+} as const satisfies Partial<Record<Condition | 'since' | 'unknown', string>>;
 
 type Gap = readonly [what: string, meaning: string, dates: readonly string[]];
 
@@ -27,7 +28,10 @@ export async function describeBasis(
 ) {
   const { entries } = await new Ledger(store, dataset).conditions();
   const gaps = Object.entries(GAPS).map(([what, meaning]): Gap => {
-    const own = missing.filter((date) => (entries.get(date)?.condition ?? 'unknown') === what);
+    const own = missing.filter((date) => {
+      const condition = entries.get(date)?.condition;
+      return (condition === undefined ? 'unknown' : isSealed(condition) ? 'since' : condition) === what;
+    });
     return [what, meaning, what === 'degraded' ? degraded : own];
   });
   const some = [...gaps, ...others].filter(([, , lacking]) => lacking.length > 0);

@@ -46,6 +46,8 @@ function listNumbers(report: FlowReport) {
   const beside = (change: Change | undefined) => ({ previous: change?.previous, median: change?.median });
   return {
     ...{ dataset, date, revision, condition, degraded_reason, doubts, filter },
+    // The numbers below are those of its last session.
+    week: report.week,
     // Of whole days before a half day, this share is compared.
     compared: { previous_date: previousDate, share_of_previous: share },
     numbers: NUMBERS.map((number) => {

@@ -1,7 +1,7 @@
 /**
  * Draws the SVG of a chart into a PDF, as lines, areas and words: sharp at every size, and small. It knows what Vega writes for
- * our charts and no other SVG: groups that move or clip what is in them, paths, lines, rectangles and words, each hidden or
- * opaque.
+ * our charts and no other SVG: groups that move or clip what is in them, paths, lines, rectangles and words, some of
+ * them pale.
  */
 
 /** An element's tag, with the words behind it. Vega writes no `>` in an attribute. */
@@ -34,6 +34,7 @@ export function drawChart(
     doc.save().translate(Number(x), Number(y));
     const clip = clips.get(/^url\(#(\w+)\)$/.exec(attributes['clip-path'] ?? '')?.[1]);
     if (clip !== undefined) doc.path(clip).clip();
+    if (attributes['opacity'] !== undefined) doc.opacity(Number(attributes['opacity']));
     if (tag === 'g') continue;
     const isShown = tag !== 'svg' && attributes['display'] !== 'none' && attributes['opacity'] !== '0';
     if (isShown && tag === 'text') drawWords(doc, words, attributes);

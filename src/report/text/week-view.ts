@@ -40,11 +40,16 @@ function nameDay({ date }: WeekDay): string {
 export function describeDays({ days, sums: { total } }: Week): string {
   const known = days.flatMap((day) => (day.numbers === null ? [] : [{ day, ...day.numbers }]));
   const [largest] = known.toSorted((a, b) => (b.total ?? 0) - (a.total ?? 0));
-  if (largest === undefined || total === null || total <= 0) return 'No premium in this week.';
+  if (total === null) return 'The premium of the week cannot be computed.';
+  if (largest === undefined || total <= 0) return 'No premium in this week.';
   const bullish = known.filter((day) => (leanOf(day) ?? 0) > 0).length;
   const share = formatPart(shareOf(largest.total, total));
   const most = `The largest day was ${nameDay(largest.day)}: ${formatDollars(largest.total)}, ${share} of the week.`;
   return `${most} Bullish premium outweighed bearish on ${bullish} of ${countOf(known.length, 'day')}.`;
+}
+
+function sayIncomplete(days: Week['days']): string {
+  return `${countOf(days.filter((day) => isWarned(day) && day.state !== 'unusual').length, 'day')} incomplete`;
 }
 
 /** The fields of a mail in which a week differs from a day. @param report as `asWeek` has it */
@@ -73,7 +78,7 @@ export function describeWeek({ drop, headline }: FlowReport, week: Week) {
       ...{ rows: `${counted.length} of ${countOf(sessions.length, 'session')}`, done: 'last sealed', from: '' },
       isRevised: false,
       label:
-        doubts.length === 0 ? 'Complete' : `${countOf(doubts.length, 'day')} ${isWhole ? 'unusual' : 'incomplete'}`,
+        doubts.length === 0 ? 'Complete' : isWhole ? `${countOf(doubts.length, 'day')} unusual` : sayIncomplete(days),
       notice:
         doubts.length === 0
           ? null
@@ -119,6 +124,6 @@ export function describeWeek({ drop, headline }: FlowReport, week: Week) {
       ...{ contract: nameContract(contract), opened: `+${formatCount(after - held)}`, held: formatCount(after) },
       premium: formatDollars(premium),
     })),
-    openedSeries: formatCount(week.openedSeries),
+    openedSeries: countOf(week.openedSeries, 'contract'),
   };
 }

@@ -204,12 +204,12 @@ describe('a preview of a report', () => {
     expect([troubles, strangers]).toEqual([[], []]);
     const { status } = await fetch(`${web.url}/reports/nightly-trades/2026-11-20/flow/0`);
     expect([status, asked.length]).toEqual([401, 1]);
-    expect(await page.frameLocator('#job-1 iframe').getByText('Session before').count()).toBe(0);
+    expect(await page.frameLocator('#job-1 iframe').getByText('Report before').count()).toBe(0);
     // A page without an origin leads on, too.
     await page.goto(`${web.url}/reports/nightly-trades/2026-11-19/flow/0`);
-    await page.getByText('Session before: Nov 18').click();
+    await page.getByText('Report before: Nov 18').click();
     await page.waitForURL(/2026-11-18/);
-    await page.getByText('Session after: Nov 19').click();
+    await page.getByText('Report after: Nov 19').click();
     await page.waitForURL(/2026-11-19/);
     await page.getByText('Status page').click();
     await page.locator('.verdict').waitFor();

@@ -311,14 +311,14 @@ describe('the server of the daemon', () => {
       text,
     ]);
     expect(links).toEqual([
-      ['/reports/nightly-trades/2026-11-18/flow/0', 'Session before: Nov 18'],
-      ['/reports/nightly-trades/2026-11-20/flow/0', 'Session after: Nov 20'],
+      ['/reports/nightly-trades/2026-11-18/flow/0', 'Report before: Nov 18'],
+      ['/reports/nightly-trades/2026-11-20/flow/0', 'Report after: Nov 20'],
       ['/', 'Status page'],
     ]);
     for (const [href = ''] of links) expect((await get(href)).status, href).toBe(200);
     expect((await get(`${own}?preview=1`)).body).not.toContain('<a');
     const newest = (await get('/reports/nightly-trades/2026-11-20/flow/0')).body;
-    expect(newest).not.toContain('Session after');
+    expect(newest).not.toContain('Report after');
   });
 
   it('reads a report once for all who ask at the same time, and no more than two together', async () => {
