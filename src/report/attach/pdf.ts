@@ -55,7 +55,7 @@ export async function formatPdf(report: FlowReport, timezone: string, look: PdfL
   const figures = await Promise.all(
     listFigures(report).map(async ({ build, ...figure }) => ({ ...figure, svg: await drawSvg(build(LIGHT)) })),
   );
-  makeRoom(page, figures.length === 0 ? 0 : CHARTS_HEIGHT);
+  makeRoom(page, figures.length === 0 ? 0 : CHARTS_HEIGHT + (report.week ? WEEK_HEIGHT : 0));
   writeColumns(page, 2, [
     ...figures.map((figure) => () => writeFigure(page, figure)),
     ...tables.filter(isMoved).map((table) => () => writeMoved(page, table, view)),
@@ -131,6 +131,8 @@ function writeMoved(page: PdfPage, table: AttachedTable, { movedEarnings }: Flow
 
 /** Upper bound of the charts in two columns, points. */
 const CHARTS_HEIGHT = 420;
+/** What the chart of a week adds to the longer one. */
+const WEEK_HEIGHT = 140;
 
 /** @param figure `finding`: what a screen reader reads instead of the picture */
 function writeFigure(page: PdfPage, { title, finding, svg }: Readonly<Record<'title' | 'finding' | 'svg', string>>) {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatPdf } from '../../../src/report/attach/pdf.ts';
 import type { FlowReport } from '../../../src/report/model.ts';
-import { buildSampleDay } from '../../../src/report/sample-day.ts';
+import { addSampleWeek, buildSampleDay } from '../../../src/report/sample-day.ts';
 import { hasProgram, readWith } from '../../support/second-reader.ts';
 import { DAYS } from '../days.ts';
 import { createEmptyReport, createHostileReport, createLongReport, createReport } from './fixture.ts';
@@ -93,6 +93,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
   test.each([
     ...DAYS.map(({ name, report }) => [name, report] as const),
     ['sample', buildSampleDay('trades')] as const,
+    ['week', addSampleWeek(buildSampleDay('trades'))] as const,
     ['long', createLongReport()] as const,
     ['hostile', createHostileReport()] as const,
   ])('of the %s day has at most six pages, and no picture: charts are lines and words', async (name, report) => {
