@@ -232,7 +232,7 @@ function findOneSided(usual: Usual): readonly Finding[] {
   const today = usual.today.symbols.get(ALL_SYMBOLS);
   return (['calls', 'puts'] as const).flatMap((right) => {
     const before = usual.of(ALL_SYMBOLS).map((shape) => shape?.[right] ?? 0);
-    if (!today?.trades || (today[right] ?? 0) > 0 || before.some((premium) => premium <= 0)) return [];
+    if (!today?.trades || today[right] !== 0 || before.some((premium) => premium <= 0)) return [];
     const expected = median(before) * usual.scale;
     const says = `no ${right === 'puts' ? 'put' : 'call'} has traded, usually for ${formatDollars(expected)}`;
     return [{ about: right, found: 0, usual: expected, says }];
