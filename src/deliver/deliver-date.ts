@@ -20,7 +20,7 @@ import type { FlowReport } from '../report/model.ts';
 import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
 import { listReports } from '../report/text/mail-view.ts';
-import type { Run } from '../run/run.ts';
+import { pause, type Run } from '../run/run.ts';
 import type { DeliveredRecipient, Delivery } from '../state/run-result.ts';
 import type { DatedReport, Outgoing, Reader } from './dated-report.ts';
 import {
@@ -33,7 +33,6 @@ import {
   type MailingLease,
   openReceipt,
   openReceiptLog,
-  pause,
   pendingRecipients,
   type Receipt,
   takeTurn,

@@ -15,9 +15,9 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { receiptPrefix } from '../ledger/layout.ts';
-import type { Run } from '../run/run.ts';
+import { pause, type Run } from '../run/run.ts';
 import { Document } from '../store/document.ts';
 import type { Store } from '../store/store.ts';
 import type { ReportPlace } from './report-copies.ts';
@@ -388,14 +388,6 @@ async function isAtWork(run: Run, date: string, document: Document<Receipt>, ver
   );
   await pause(run, LEASE_MS);
   return (await document.read()).version !== version;
-}
-
-/** @throws Fault `INTERRUPTED` */
-export async function pause({ clock, signal }: Run, ms: number): Promise<void> {
-  await clock.sleep(ms, signal).catch((cause: unknown) => {
-    assertNotAborted(signal);
-    throw cause;
-  });
 }
 
 /** Milliseconds by two clocks: one never jumps, the other keeps running while the machine sleeps. */

@@ -10,7 +10,7 @@ import type { RestCatalog } from '../catalog/rest-catalog.ts';
 import { makeFolder } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { formatInstant } from '../core/date-text.ts';
-import { Fault, isFault } from '../core/errors.ts';
+import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
@@ -233,4 +233,12 @@ async function describeActiveRun({ stateDir, runId, clock }: RunEnv, job: string
       hint: `Wait for it, or stop it; \`flowdrop status ${job}\` shows how far it is.`,
     },
   );
+}
+
+/** @throws Fault `INTERRUPTED` */
+export async function pause({ clock, signal }: Run, ms: number): Promise<void> {
+  await clock.sleep(ms, signal).catch((cause: unknown) => {
+    assertNotAborted(signal);
+    throw cause;
+  });
 }

@@ -1,6 +1,8 @@
 /** Many connections to one server that say no more than they are told to, as slow or hostile callers hold them. */
 import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 
 export interface Crowd {
   close(): void;
@@ -23,4 +25,15 @@ export async function gatherCrowd(url: string, count: number, text: string): Pro
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/**
+ * The status of an answer over a connection of its own: the server has closed the idle ones of the process, which a `fetch`
+ * would use. @param patienceMs until the whole answer is there
+ */
+export async function askAnew(url: string, patienceMs: number): Promise<number | undefined> {
+  const signal = AbortSignal.timeout(patienceMs);
+  const [answer] = (await once(get(url, { agent: false, signal }), 'response')) as [IncomingMessage];
+  await buffer(answer);
+  return answer.statusCode;
 }

@@ -1,6 +1,6 @@
 /** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
 import { afterEach, expect, it } from 'vitest';
-import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
+import { askAnew, type Crowd, gatherCrowd } from '../../support/crowd.ts';
 import { usePage } from './views.ts';
 
 /** Sooner than a slow connection is closed for being slow. */
@@ -18,6 +18,5 @@ it.each([
 ])('liveness of the daemon is told past %s', async (_title, count, text) => {
   await page.start();
   crowd = await gatherCrowd(page.url(), count, text);
-  const answer = await fetch(`${page.url()}/healthz/live`, { signal: AbortSignal.timeout(PROBE_MS) });
-  expect(answer.status).toBe(200);
+  expect(await askAnew(`${page.url()}/healthz/live`, PROBE_MS)).toBe(200);
 });
