@@ -2,10 +2,9 @@
  * `flowdrop init [DIR]`: writes a commented job file, for reports one of the option chains that they need, and a
  * settings file, which the API has accepted; with `--add NAME` it writes one more job file, of a chosen kind. They are
  * shipped files with the choices of the caller: flags first, then answers, then defaults; what was not chosen stays a
- * comment. Questions come line by line: on a terminal with editing and hidden secrets, from a pipe in order; each gets
- * a valid answer, or nothing is written. Invariants: nothing is overwritten without --force, and replaced files are
- * kept beside the new ones; every value is read back exactly as it was given; secrets come from answers or files, never
- * from arguments, which other users and the shell's history can see.
+ * comment. Questions come line by line; each gets a valid answer, or nothing is written. Invariants: nothing is overwritten
+ * without --force, and replaced files are kept beside the new ones; every value is read back exactly as it was given;
+ * secrets come from answers or files, never from arguments, which other users and the shell's history can see.
  */
 import { appendFile, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
