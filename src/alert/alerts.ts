@@ -146,7 +146,7 @@ export async function alertOperators(env: RunEnv, job: Job, outcome: RunEnd) {
   return { sent, unsent, unread, isWhole: isWhole && unsent.length === 0 && unread === null };
 }
 
-/** After the address of who was not told: so the alert is still owed when there is a server. */
+/** After the address of a recipient who got it only in a folder: the alert is still owed when there is a server. */
 const IN_FOLDER = ' (only in a folder)';
 
 /**

@@ -8,6 +8,12 @@ export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 /** Rows shown of a table for people; a note says if there are more. */
 export const MAX_TABLE_ROWS = 1_000;
 
+/** What the engine writes as `table`. */
+export type TableAnswer = Readonly<{
+  meta: readonly { name: string; type: string }[];
+  data: readonly (readonly unknown[])[];
+}>;
+
 interface EngineFormat {
   /** ClickHouse's name. */
   readonly name: string;

@@ -1,5 +1,5 @@
 /**
- * `flowdrop alerts [JOB]`: the open alerts of the jobs, what to type, since when, and who was told. Reads the store and the
+ * `flowdrop alerts [JOB]`: the open alerts of the jobs, what to type, since when, and who was notified. Reads the store and the
  * state folder; it checks and sends nothing.
  */
 import { listTargets } from '../alert/alerts.ts';

@@ -236,7 +236,7 @@ Exit code 0: a run can work; 1: a check failed, and a run would fail too.`,
   },
   alerts: {
     group: 'daily',
-    summary: 'list the open alerts: what happened, what to type, since when, and who was told',
+    summary: 'list the open alerts: what happened, what to type, since when, and who was notified',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     examples: [
       ['flowdrop alerts', 'of all jobs of the folder'],

@@ -19,10 +19,10 @@ export function reportPath(job: string, { date, report, revision }: ReportName):
 }
 
 /**
- * Where the page has its links to other pages. Whoever keeps, sends or serves it puts them there: only they know which addresses
+ * Where the page has its links to other pages. Whoever sends or serves it puts them there: only they know which addresses
  * lead somewhere.
  */
-export const WAYS = '<!-- ways --><!-- /ways -->';
+export const PAGE_LINKS = '<!-- page links --><!-- /page links -->';
 
 /**
  * Links a full report to those of the sessions before and after it, in place of the links that it has.
@@ -49,8 +49,8 @@ export function linkReport<Other extends ReportName>(
     after && link(hrefOf(after), `Report after: ${nameDay(after)}`),
     status && link(status, 'Status page'),
   ].filter(Boolean);
-  const ways = links.length === 0 ? '' : `<nav aria-label="Other pages"><ul>${links.join('')}</ul></nav>`;
-  return page.replace(/(<!-- ways -->).*?(<!-- \/ways -->)/s, (_, start, end) => start + ways + end);
+  const shown = links.length === 0 ? '' : `<nav aria-label="Other pages"><ul>${links.join('')}</ul></nav>`;
+  return page.replace(/(<!-- page links -->).*?(<!-- \/page links -->)/s, (_, start, end) => start + shown + end);
 }
 
 /** A click on a heading sorts its table. Who serves the page allows this script, by its hash, and no other. */

@@ -86,7 +86,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
       if (!editions.has(variant)) {
         // Before the mail: everything that a reader receives must also be in the store.
         const eml = await buildEml(buildMail(edition, to));
-        await archiveReport(store, place, variant, { ...edition, eml }, status);
+        await archiveReport(store, place, variant, { ...edition, eml });
         editions.set(variant, edition);
       }
       outgoing.push({ to, messageId: messageIdOf(to), build: () => buildMail(edition, to) });
@@ -104,7 +104,7 @@ export function createDatedReport(run: Run, job: Job, report: JobReport, manifes
     const link = await makeLink(dropKeyOf(manifest));
     // Every correction is late, so it is not marked as late.
     const options = { templatesDir, look, timezone, correction, late: late && correction === null, link };
-    // Sent to a reader, it leads to no other page: the status page has those of the usual edition.
+    // The status page puts the links to other reports there: only it knows their addresses.
     const page = linkReport(await renderFullReport(parts, options), place, [], String, status);
     const variant = variantOf(reader);
     // The status page shows the usual edition only.

@@ -14,7 +14,7 @@ import { createDeadlines } from '../plan/deadline.ts';
 import type { JobStatus } from '../state/documents.ts';
 import type { RunHistory } from '../state/run-history.ts';
 import type { Store } from '../store/store.ts';
-import { formatRecipientKey, isKnownRecipient, isOnlyWritten, openReceiptLog, type Receipt } from './receipt.ts';
+import { isKnownRecipient, openReceiptLog, pendingRecipients, type Receipt } from './receipt.ts';
 
 type LateDate = NonNullable<JobStatus['late']>;
 
@@ -62,13 +62,10 @@ export async function findLate(job: Job, facts: LateFacts): Promise<LateDate | n
 
 /** Recipients who are still to be mailed. One that was added after the others were mailed is owed no past date. */
 function countOwed({ to }: JobReport, receipt: Receipt | undefined): number {
-  const isSettled = ({ address }: JobReport['to'][number]) => {
-    if (receipt && isOnlyWritten(receipt, address)) return false;
-    const status = receipt?.recipients[formatRecipientKey(address)]?.status;
-    if (status !== undefined) return status === 'sent' || status === 'refused' || status === 'skipped';
-    return receipt !== undefined && (receipt.by_hand !== true || isKnownRecipient(receipt, address));
-  };
-  return to.filter((recipient) => !isSettled(recipient)).length;
+  const addresses = to.map(({ address }) => address);
+  const isOpen = receipt === undefined || receipt.by_hand === true;
+  const owed = isOpen ? addresses : addresses.filter((address) => isKnownRecipient(receipt, address));
+  return pendingRecipients(receipt, receipt?.revision ?? 0, owed, true).length;
 }
 
 /** `2026-11-20 was to be sealed and mailed by Nov 20, 17:30 ET, but it is not sealed (pending)`. */

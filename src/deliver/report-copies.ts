@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { linkReport, type ReportName } from '../core/report-page.ts';
-import { filenameOf, parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/layout.ts';
+import { parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/layout.ts';
 import type { DigestPart } from '../report/text/mail-view.ts';
 import type { Store } from '../store/store.ts';
 
@@ -28,12 +28,10 @@ export async function archiveReport(
   place: ReportPlace,
   variant: string,
   { page, eml, parts }: { readonly page: string; readonly eml: Uint8Array; readonly parts: readonly DigestPart[] },
-  status: string | undefined,
 ): Promise<void> {
   const put = async (extension: string, bytes: Uint8Array) =>
     await store.put(copyKeyOf(place, variant, extension), { bytes });
-  const linked = await linkCopy(store, place, pageKeyOf(place, variant), page, status);
-  await put('html', Buffer.from(linked));
+  await put('html', Buffer.from(page));
   await put('eml', eml);
   await put('json', Buffer.from(`${JSON.stringify(parts, undefined, 2)}\n`));
 }
@@ -73,36 +71,15 @@ export async function readArchivedParts(store: Store, log: Log, place: ReportPla
   return undefined;
 }
 
-interface PageCopy extends ReportName {
-  readonly filename: string;
-}
-
-/** Costs one listing of the job's reports. */
-async function listPages(store: Store, job: string): Promise<readonly PageCopy[]> {
-  const found: PageCopy[] = [];
-  for await (const { key } of store.list(reportsPrefix(job))) {
-    const copy = parseReportCopyKey(job, key);
-    if (copy?.filename.endsWith('.html')) found.push(copy);
-  }
-  return found;
-}
-
-/** Links a page in a folder to its neighbors there: the same reader's, or the usual ones. A bucket is no place to follow links in. */
-async function linkCopy(store: Store, place: ReportPlace, key: string, page: string, status: string | undefined) {
-  if (store.url.startsWith('s3://')) return page;
-  const pages = await listPages(store, place.job);
-  const kept = ['report.html', filenameOf(key)].flatMap((name) => pages.filter(({ filename }) => filename === name));
-  const hrefOf = ({ date, report, revision, filename }: PageCopy) =>
-    `../../../session=${date}/${report}/rev=${revision}/${filename}`;
-  return linkReport(page, place, kept, hrefOf, status);
-}
-
 /** Newest date first; within a date by report, then newest revision first. Costs one listing of the job's reports. */
 export async function listArchive(store: Store, job: string, limit: number): Promise<readonly ReportName[]> {
-  const pages = await listPages(store, job);
-  const found = new Map<string, ReportName>(
-    pages.map(({ date, report, revision }) => [`${date} ${report} ${revision}`, { date, report, revision }]),
-  );
+  const found = new Map<string, ReportName>();
+  for await (const { key } of store.list(reportsPrefix(job))) {
+    const copy = parseReportCopyKey(job, key);
+    if (!copy?.filename.endsWith('.html')) continue;
+    const { date, report, revision } = copy;
+    found.set(`${date} ${report} ${revision}`, { date, report, revision });
+  }
   const compare = (a: string, b: string) => (a === b ? 0 : a < b ? -1 : 1);
   return [...found.values()]
     .sort((a, b) => compare(b.date, a.date) || compare(a.report, b.report) || b.revision - a.revision)

@@ -172,7 +172,7 @@ async function fetchWeek(
   return found;
 }
 
-/** What a reader is told of a date without a manifest, by its condition. */
+/** What a report says of a date without a manifest, by its condition. */
 const GAPS: Readonly<Record<Condition | 'unknown', Pick<WeekFile, 'state' | 'reason'>>> = {
   available: { state: 'degraded', reason: 'its record cannot be read' },
   degraded: { state: 'degraded', reason: 'its record cannot be read' },

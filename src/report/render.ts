@@ -5,7 +5,7 @@
  */
 
 import { formatDay } from '../core/date-text.ts';
-import { SORT_SCRIPT, WAYS } from '../core/report-page.ts';
+import { PAGE_LINKS, SORT_SCRIPT } from '../core/report-page.ts';
 import { countOf } from '../core/units.ts';
 import type { InlineImage, MailMessage } from '../mail/message.ts';
 import { SHOWN_WIDTH } from './draw/chart.ts';
@@ -33,7 +33,6 @@ import { cleanLabel, cleanLine, nameBucket } from './text/label.ts';
 import {
   buildDigestView,
   buildExclusionRows,
-  buildFlowView,
   buildLook,
   buildMailView,
   type DigestPart,
@@ -105,14 +104,14 @@ export async function renderFullReport(parts: readonly DigestPart[], options: Re
   const views = await Promise.all(parts.map((part) => buildPart(part, options)));
   const date = dateOf(parts);
   return await renderTemplate({ shipped: templatesDir, own: look.templates }, 'full.eta', {
-    day: formatDay(date),
+    day: (views.length === 1 && views[0]?.flow?.day) || formatDay(date),
     parts: views,
     ...buildLook(listReports(parts), date, options),
     logoSource: look.logo && `data:image/png;base64,${Buffer.from(look.logo.png).toString('base64')}`,
     note: await renderNote(look.note),
     colours: { light: declareColours(LIGHT), dark: declareColours(DARK) },
     script: SORT_SCRIPT,
-    ways: WAYS,
+    pageLinks: PAGE_LINKS,
   });
 }
 
@@ -153,7 +152,7 @@ function buildFullView(report: FlowReport, options: ViewOptions) {
   const { headline, exclusions, rebuildQueries, exposure } = report;
   const notes = listNotes(report);
   return {
-    ...buildFlowView(report, options),
+    ...buildMailView(report, options),
     tables: listTables(report).map((table) => {
       const { columns, rows, cells } = printTable(table);
       const strikes = table.name === 'gex-by-strike' ? exposure.lead?.strikes : undefined;

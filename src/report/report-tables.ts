@@ -190,8 +190,14 @@ const DAY_COLUMNS: readonly ColumnReader<WeekDay>[] = [
   field('Day', 'date', 'date', 'day'),
   shown('State', 'state', 'text', ({ state }) => DAY_STATES[state]),
   field(null, 'reason', 'text'),
+  // A page has no room for all: the others are in files.
   ...KEY_NUMBERS.map(({ key, name, unit, mailName }) =>
-    shown(mailName, name, KIND_OF[unit], ({ numbers }: WeekDay) => numbers?.[key] ?? null),
+    shown(
+      unit === 'share' || key === 'volumeAboveOpenInterest' ? null : mailName,
+      name,
+      KIND_OF[unit],
+      ({ numbers }: WeekDay) => numbers?.[key] ?? null,
+    ),
   ),
 ];
 

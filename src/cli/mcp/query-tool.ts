@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { TableAnswer } from '../../archive/output-format.ts';
 import { Fault } from '../../core/errors.ts';
 import { countOf, formatBytes } from '../../core/units.ts';
 import type { AskedStore } from '../query/asked-store.ts';
@@ -14,9 +15,6 @@ import { describeBasis } from './basis.ts';
 const MAX_ANSWER_BYTES = 100_000;
 /** Of the engine's file, which is read into memory: a thousand rows of ordinary size are far below. */
 const MAX_FILE_BYTES = 32_000_000;
-
-/** The engine's format for tables. */
-type JsonCompact = Readonly<{ meta: readonly { name: string; type: string }[]; data: readonly (readonly unknown[])[] }>;
 
 /** @throws those of `askTable`; StoreFault */
 export async function answerQuery(asked: AskedStore, sql: string, maxRows: number, signal: AbortSignal) {
@@ -49,7 +47,7 @@ export async function askTable({ query, folder }: AskedStore, sql: string, signa
       const hint = 'Select fewer columns, or sums. `flowdrop query SQL --out FILE` writes an answer of any size.';
       throw new Fault('ANSWER_TOO_LARGE', what, { kind: 'usage', hint });
     }
-    return { ...(JSON.parse(await readFile(path, 'utf8')) as JsonCompact), coverage };
+    return { ...(JSON.parse(await readFile(path, 'utf8')) as TableAnswer), coverage };
   } finally {
     await rm(path, { force: true });
   }

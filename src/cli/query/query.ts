@@ -8,7 +8,7 @@ import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { ArchiveAnswer } from '../../archive/archive.ts';
-import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
+import { isBinary, MAX_TABLE_ROWS, type OutputFormat, type TableAnswer } from '../../archive/output-format.ts';
 import { hasErrorCode, publishFile } from '../../core/atomic-file.ts';
 import { describeError, type Fault } from '../../core/errors.ts';
 import { countOf, formatBytes, formatCount, formatDuration, listFirst } from '../../core/units.ts';
@@ -150,11 +150,8 @@ async function deliver(cli: Cli, output: Output, written: string, { coverage, co
   );
 }
 
-/** The engine's format for tables. */
-type JsonCompact = Readonly<{ meta: readonly { name: string; type: string }[]; data: readonly (readonly unknown[])[] }>;
-
 async function readTableText({ terminal }: Cli, path: string, vertical: boolean): Promise<string> {
-  const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact;
+  const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as TableAnswer;
   const columns = meta.map(({ name, type }): TableColumn => {
     const isNumber = /^(Nullable\(|LowCardinality\()*(U?Int|Float|Decimal)/.test(type);
     return { title: escapeText(name), align: isNumber ? 'right' : 'left' };

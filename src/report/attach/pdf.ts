@@ -7,7 +7,6 @@
 
 import { createRequire } from 'node:module';
 import { formatInstant } from '../../core/date-text.ts';
-import { countOf } from '../../core/units.ts';
 import { listFigures } from '../draw/figures.ts';
 import { buildAccent, LIGHT } from '../draw/palette.ts';
 import { drawSvg } from '../draw/picture.ts';
@@ -17,7 +16,7 @@ import { type AttachedTable, type Column, isText, printTable } from '../report-t
 import { listTables } from '../report-tables.ts';
 import { listConventions } from '../text/captions.ts';
 import { cleanLabel, cleanLine } from '../text/label.ts';
-import { buildFlowView, type FlowView } from '../text/mail-view.ts';
+import { buildMailView, type FlowView } from '../text/mail-view.ts';
 import { describeGaps } from '../text/subject.ts';
 import { drawChart } from './pdf-chart.ts';
 
@@ -34,11 +33,11 @@ export type PdfLook = Partial<Pick<ReportWords, 'accent' | 'note'>> & { readonly
 /** @param timezone IANA zone of the reader, for instants; trade times stay in the exchange's wall clock */
 export async function formatPdf(report: FlowReport, timezone: string, look: PdfLook = {}): Promise<Uint8Array> {
   const { drop, exposure } = report;
-  const view = buildFlowView(report, { timezone, link: null, late: false, correction: null });
+  const view = buildMailView(report, { timezone, link: null, late: false, correction: null });
   const name = look.title || 'Options flow';
   const subject = `${cleanLabel(drop.dataset)}, revision ${drop.revision}`;
   const page = await openPage(`${name} ${drop.date}`, subject, new Date(report.createdAt));
-  writeStamp(page, report, view, { ...look, title: name });
+  writeStamp(page, view, { ...look, title: name });
   writeColumns(
     page,
     4,
@@ -55,13 +54,20 @@ export async function formatPdf(report: FlowReport, timezone: string, look: PdfL
   const figures = await Promise.all(
     listFigures(report).map(async ({ build, ...figure }) => ({ ...figure, svg: await drawSvg(build(LIGHT)) })),
   );
-  makeRoom(page, figures.length === 0 ? 0 : CHARTS_HEIGHT + (report.week ? WEEK_HEIGHT : 0));
+  // The first page of a week has its days and what expired; those of its last session follow.
+  const ofWeek = figures.filter(({ id }) => id === 'week-chart');
+  const ofDay = figures.filter((figure) => !ofWeek.includes(figure));
   writeColumns(page, 2, [
-    ...figures.map((figure) => () => writeFigure(page, figure)),
+    ...ofWeek.map((figure) => () => writeFigure(page, figure)),
+    ...tables.filter(isExpired).map((table) => () => writeTable(page, table)),
+  ]);
+  makeRoom(page, ofDay.length === 0 ? 0 : CHARTS_HEIGHT);
+  writeColumns(page, 2, [
+    ...ofDay.map((figure) => () => writeFigure(page, figure)),
     ...tables.filter(isMoved).map((table) => () => writeMoved(page, table, view)),
   ]);
   const leftOut: string[] = [];
-  for (const table of tables.filter((one) => !isMoved(one))) {
+  for (const table of tables.filter((one) => !isMoved(one) && !isExpired(one))) {
     if (hasRoom(page, table)) writeTable(page, table);
     else leftOut.push(table.title);
   }
@@ -69,10 +75,10 @@ export async function formatPdf(report: FlowReport, timezone: string, look: PdfL
   return await closePage(page, `${name} ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
 }
 
-function writeStamp(page: PdfPage, { headline }: FlowReport, { day, stamp }: FlowView, look: PdfLook): void {
+function writeStamp(page: PdfPage, { day, stamp, trades: counted, empty }: FlowView, look: PdfLook): void {
   const { label, notice, rows, revision, from, until, done, sealedAt } = stamp;
-  const trades =
-    headline.trades === 0 ? 'no trades' : `${countOf(headline.trades, 'trade')} counted, ${from} to ${until} New York`;
+  const when = from === '' ? '' : `, ${from} to ${until} New York`;
+  const trades = empty ? 'no trades' : `${counted} counted${when}`;
   const colour = look.accent ? buildAccent(look.accent).light : COLOURS.ink;
   writeText(page, look.title ?? '', { type: 'H1', font: 'bold', size: 20, colour });
   writeText(page, day, { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
@@ -122,6 +128,10 @@ function isMoved({ name }: AttachedTable): boolean {
   return name === 'moved';
 }
 
+function isExpired({ name }: AttachedTable): boolean {
+  return name === 'expired-in-the-week';
+}
+
 /** As in the mail: a column has no room for the dates of earnings. */
 function writeMoved(page: PdfPage, table: AttachedTable, { movedEarnings }: FlowView): void {
   const columns = table.columns.filter(({ name }) => name !== 'earnings_date');
@@ -131,8 +141,6 @@ function writeMoved(page: PdfPage, table: AttachedTable, { movedEarnings }: Flow
 
 /** Upper bound of the charts in two columns, points. */
 const CHARTS_HEIGHT = 420;
-/** What the chart of a week adds to the longer one. */
-const WEEK_HEIGHT = 140;
 
 /** @param figure `finding`: what a screen reader reads instead of the picture */
 function writeFigure(page: PdfPage, { title, finding, svg }: Readonly<Record<'title' | 'finding' | 'svg', string>>) {
@@ -161,7 +169,8 @@ function writeOrigin(page: PdfPage, report: FlowReport, timezone: string, leftOu
   const sql = rebuildQueries.map((query) => `-- ${cleanLabel(query.table)}\n${query.sql}\n`).join('\n');
   const dates = { creationDate: new Date(createdAt), modifiedDate: new Date(createdAt) };
   page.doc.file(Buffer.from(sql), { name, type: 'application/sql', ...dates });
-  const where = `The SQL that rebuilds every table, in DuckDB or ClickHouse, is attached to this PDF: ${name}`;
+  const what = report.week ? 'every table of the last session' : 'every table';
+  const where = `The SQL that rebuilds ${what}, in DuckDB or ClickHouse, is attached to this PDF: ${name}`;
   writeText(page, where, PLAIN);
 }
 

@@ -1,5 +1,6 @@
 /** The charts of a report, each with its title, and its finding in words. Pure. */
 import type { TopLevelSpec } from 'vega-lite';
+import { formatShortDay } from '../../core/date-text.ts';
 import type { ChartSection } from '../look.ts';
 import type { FlowReport } from '../model.ts';
 import { describeSession, describeStrikes, describeSymbols } from '../text/captions.ts';
@@ -18,8 +19,10 @@ interface Figure {
 }
 
 /** The charts of a report; of a day without trades only that of its week. */
-export function listFigures({ headline, exposure: { lead }, week, ...report }: FlowReport): readonly Figure[] {
+export function listFigures({ drop, headline, exposure: { lead }, week, ...report }: FlowReport): readonly Figure[] {
   const { halfHours, topSymbols, symbolCount } = report;
+  // Of a week the other charts are those of its last session.
+  const of = week === undefined ? '' : `, ${formatShortDay(drop.date)}`;
   const ofWeek: readonly Figure[] =
     week === undefined
       ? []
@@ -36,13 +39,13 @@ export function listFigures({ headline, exposure: { lead }, week, ...report }: F
     ...ofWeek,
     {
       id: 'session-chart',
-      title: 'Sentiment through the day',
+      title: `Sentiment through the day${of}`,
       finding: describeSession(halfHours, headline.total),
       build: (palette) => buildSessionChart(halfHours, palette),
     },
     {
       id: 'symbols-chart',
-      title: 'Premium by symbol',
+      title: `Premium by symbol${of}`,
       finding: describeSymbols(topSymbols, symbolCount, headline.total),
       build: (palette) => buildSymbolChart(topSymbols, palette),
     },

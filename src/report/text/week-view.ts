@@ -61,6 +61,7 @@ export function describeWeek({ drop, headline }: FlowReport, week: Week) {
   const counted = sessions.filter(({ numbers }) => numbers !== null);
   const lacking = before.flat().filter(isWarned).map(nameDay);
   const keyNumbers = buildChangeRows({ changes });
+  const daysFinding = describeDays(week);
   const { latest = NONE, onPrevious = '', onMedian = '' } = keyNumbers[0] ?? {};
   const previous = `eek of ${formatNearDay(mondayOf(before[0]?.[0]?.date ?? date), date)}`;
   const median = `${before.length}-week median`;
@@ -91,7 +92,7 @@ export function describeWeek({ drop, headline }: FlowReport, week: Week) {
     },
     sentences: [
       ...sayFilter({ drop }),
-      describeDays(week),
+      daysFinding,
       ...(expired.series === 0 || total === null || total <= 0
         ? []
         : [
@@ -112,7 +113,7 @@ export function describeWeek({ drop, headline }: FlowReport, week: Week) {
         ...{ state: DAY_STATES[day.state], isWarned: isWarned(day) },
       };
     }),
-    daysFinding: describeDays(week),
+    daysFinding,
     // Of all symbols first.
     expired: (expired.series === 0 ? [] : [{ symbol: 'All symbols', ...expired }, ...week.expiredSymbols]).map(
       (row) => ({

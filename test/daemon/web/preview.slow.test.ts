@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../../src/core/http-listener.ts';
-import { type ReportName, WAYS } from '../../../src/core/report-page.ts';
+import { PAGE_LINKS, type ReportName } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import { jobPath } from '../../../src/daemon/web/html.ts';
 import { embedImages } from '../../../src/mail/message.ts';
@@ -190,7 +190,10 @@ describe('a preview of a report', () => {
   });
 
   it('is shown to who has the token, by the cookie of the login', async () => {
-    await look(makeGoodDay(), { token: TOKEN, read: async () => mail.replace(/<body[^>]*>/, (body) => body + WAYS) });
+    await look(makeGoodDay(), {
+      token: TOKEN,
+      read: async () => mail.replace(/<body[^>]*>/, (body) => body + PAGE_LINKS),
+    });
     expect(await previews().count()).toBe(0);
     await page.getByLabel('Token').fill(TOKEN);
     await page.getByRole('button').click();

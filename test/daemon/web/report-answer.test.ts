@@ -3,7 +3,7 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
-import { reportPath, WAYS } from '../../../src/core/report-page.ts';
+import { PAGE_LINKS, reportPath } from '../../../src/core/report-page.ts';
 import { createCommands } from '../../../src/daemon/run-process.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { useCleanups } from '../../support/cleanups.ts';
@@ -14,8 +14,11 @@ import { makeJob, makeStatus, makeView, usePage } from './views.ts';
 const COPY = { date: '2026-11-20', report: 'flow-1a2b3c4d', revision: 1 };
 const PAGE = '<!doctype html><title>Flow "of" the day</title>';
 /** As it is kept: linked to its neighbor in the folder, which is not at that place on the page. */
-const KEPT = WAYS.replace(' --><', ' --><a href="../../../session=2026-11-19/flow/rev=1/report.html">before</a><');
-const SHOWN = WAYS.replace(
+const KEPT = PAGE_LINKS.replace(
+  ' --><',
+  ' --><a href="../../../session=2026-11-19/flow/rev=1/report.html">before</a><',
+);
+const SHOWN = PAGE_LINKS.replace(
   ' --><',
   ' --><nav aria-label="Other pages"><ul><li><a href="../../../../">Status page</a></li></ul></nav><',
 );
@@ -58,7 +61,7 @@ async function ask() {
 
 describe('an archived report', () => {
   it('that is there is shown as it was mailed, without links that lead nowhere', async () => {
-    expect(await ask()).toEqual({ status: 200, body: PAGE + SHOWN, code: 0, stdout: PAGE + WAYS });
+    expect(await ask()).toEqual({ status: 200, body: PAGE + SHOWN, code: 0, stdout: PAGE + PAGE_LINKS });
   });
 
   it('that is there no more is not found, and the command calls it wrong usage', async () => {

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { WAYS } from '../../../src/core/report-page.ts';
+import { PAGE_LINKS } from '../../../src/core/report-page.ts';
 import type { DaemonView } from '../../../src/daemon/daemon.ts';
 import {
   ago,
@@ -303,7 +303,7 @@ describe('the server of the daemon', () => {
   });
 
   it('links a report to those around it and to itself, but no preview, and no report of before it had such links', async () => {
-    await start(makeGoodDay, { commands: makeCommands({ report: async (_job, date) => `${date}: ${WAYS}` }) });
+    await start(makeGoodDay, { commands: makeCommands({ report: async (_job, date) => `${date}: ${PAGE_LINKS}` }) });
     const own = '/reports/nightly-trades/2026-11-19/flow/0';
     const { body } = await get(own);
     const links = [...body.matchAll(/<a href="([^"]*)">([^<]*)/g)].map(([, href = '', text]) => [
